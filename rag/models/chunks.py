@@ -177,10 +177,12 @@ class ScopeIndex(models.Model):
     #: The commit's tree id and the pipeline's fingerprint: both unchanged means there is nothing to do.
     tree = models.CharField(max_length=64, blank=True)
     fingerprint = models.CharField(max_length=64, blank=True)
+    #: The text search configuration all chunks of the scope were made with.
+    language = models.CharField(max_length=20, choices=Language.choices, default=Language.SIMPLE)
     chunk_count = models.PositiveIntegerField(default=0)
     #: Sum of all lengths, in lexemes.
     total_length = models.PositiveBigIntegerField(default=0)
-    #: ``uint16`` little-endian length in lexemes by ordinal; 0 is a free ordinal.
+    #: Packed length in lexemes by ordinal (``rag.core.bm25.unpack_lengths``); 0 where no chunk has a lexeme.
     lengths = models.BinaryField(default=bytes)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -197,9 +199,9 @@ class Posting(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+", db_index=False)
     scope = models.CharField(max_length=10, choices=ScopeName.choices)
     lexeme = models.CharField(max_length=255)
-    #: ``int32`` little-endian ordinals, ascending.
+    #: Big-endian ``int4`` ordinals, ascending.
     ordinals = models.BinaryField()
-    #: ``uint16`` little-endian term frequencies, in the ordinals' order.
+    #: Big-endian ``int2`` term frequencies, in the ordinals' order.
     frequencies = models.BinaryField()
 
     class Meta:
