@@ -1,8 +1,8 @@
 """BM25 over packed postings: one posting list a lexeme and scope, summed in numpy when a question is asked.
 
-A scope's chunks are numbered (*ordinals*, 0-based); a posting list holds the ordinals whose chunk has the lexeme and how
-often. Lengths and frequencies are stored as they are; idf and length normalisation are applied when asked, because they
-move with every reindex. With ``k1`` and ``b`` of Robertson's defaults for short texts:
+A scope's chunks are numbered (*ordinals*, 0-based); a posting list holds the ordinals whose chunk has the lexeme and
+how often. Lengths and frequencies are stored as they are; idf and length normalisation are applied when asked, because
+they move with every reindex. With Robertson's defaults for ``k1`` and ``b``:
 
 ``score = Σ idf · tf · (k1 + 1) / (tf + k1 · (1 − b + b · length / average length))``,
 ``idf = ln(1 + (N − df + 0.5) / (df + 0.5))``
@@ -27,7 +27,7 @@ K1 = 1.5
 #: Share of the length normalisation.
 B = 0.75
 #: ``lexicalScore = min(1, BM25 / (DIVISOR · Σ idf))``: a chunk that holds every word of the question about once, at
-#: average length, stands at 0.8. Measured on ten question sets (1.0, 1.25, 1.5 and the true bound k1 + 1): 1.25 is best.
+#: average length, stands at 0.8. Measured on ten question sets beside 1, 1.5 and the true bound k1 + 1: 1.25 is best.
 DIVISOR = 1.25
 
 _MAX_FREQUENCY = np.iinfo(np.uint16).max
@@ -41,7 +41,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PostingList:
-    """The chunks of one scope that hold one lexeme: ``(n,) int32`` ascending ordinals, ``(n,) uint16`` frequencies ≥ 1."""
+    """The chunks of one scope that hold one lexeme: ``(n,)`` ascending ordinals, ``(n,)`` frequencies of at least 1."""
 
     ordinals: Ordinals
     frequencies: Frequencies
@@ -52,15 +52,16 @@ class PostingList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScopeIndex:
-    """What scoring needs to know of a scope: every chunk's length by ordinal, in lexemes."""
+    """What scoring needs to know of a scope."""
 
     #: Number of chunks; ordinals of deleted chunks are holes and do not count.
     chunks: int
+    k1: float
     #: ``(highest ordinal + 1,) float64``: ``k1 · (1 − b + b · length / average)``, what a frequency saturates against.
     saturation: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class TermGroup:
     """One word of the question: the posting lists of its alternatives (accents, spellings) in each scope.
 
@@ -96,24 +97,27 @@ def idf(chunks: int, document_frequency: int) -> float:
 
 
 def lexical_score(bm25: float, sum_idf: float, *, divisor: float = DIVISOR) -> float | None:
-    """``min(1, bm25 / (divisor · Σ idf))``: the share of the question's information the chunk holds, ``None`` for none."""
+    """``min(1, bm25 / (divisor · Σ idf))``: the share of the question's information in the chunk, ``None`` for none."""
     if bm25 <= 0 or sum_idf <= 0:
         return None
     return min(1.0, bm25 / (divisor * sum_idf))
 
 
 def scope_index(lengths: NDArray[np.integer], *, k1: float = K1, b: float = B) -> ScopeIndex:
-    """A scope from the length of each chunk by ordinal; 0 is a hole (a chunk without a lexeme counts as one, too)."""
-    present = np.count_nonzero(lengths)
-    average = float(lengths.sum(dtype=np.float64)) / present if present else 1.0
-    return ScopeIndex(chunks=int(present), saturation=k1 * (1 - b) + (k1 * b / average) * lengths.astype(np.float64))
+    """A scope from the length of each chunk by ordinal, in lexemes.
 
-
-def score(groups: Sequence[TermGroup], scopes: Mapping[Scope, ScopeIndex], *, k1: float = K1) -> Scoring:
-    """BM25 of every chunk of the searched scopes, in the time it takes to read the postings once.
-
-    ``k1`` must be the one the scopes were made with.
+    0 is a hole; store a chunk that has no lexeme at all with length 1, so that it counts in N.
     """
+    chunks = int(np.count_nonzero(lengths))
+    average = float(lengths.sum(dtype=np.float64)) / chunks if chunks else 1.0
+    saturation = lengths.astype(np.float64)
+    saturation *= k1 * b / average
+    saturation += k1 * (1 - b)
+    return ScopeIndex(chunks=chunks, k1=k1, saturation=saturation)
+
+
+def score(groups: Sequence[TermGroup], scopes: Mapping[Scope, ScopeIndex]) -> Scoring:
+    """BM25 of every chunk of the searched scopes, in the time it takes to read the postings once."""
     chunks = sum(index.chunks for index in scopes.values())
     scores = {scope: np.zeros(len(index.saturation)) for scope, index in scopes.items()}
     sum_idf = 0.0
@@ -129,7 +133,7 @@ def score(groups: Sequence[TermGroup], scopes: Mapping[Scope, ScopeIndex], *, k1
             if len(posting):
                 frequencies = posting.frequencies.astype(np.float64)
                 saturated = frequencies + scopes[scope].saturation[posting.ordinals]
-                frequencies *= weight * (k1 + 1)
+                frequencies *= weight * (scopes[scope].k1 + 1)
                 frequencies /= saturated
                 scores[scope][posting.ordinals] += frequencies
     return Scoring(scores=scores, sum_idf=sum_idf)
@@ -163,8 +167,10 @@ def top_k(
     flat = np.concatenate(values) if values else np.zeros(0)
     if k <= 0 or not len(flat):
         return []
-    border = np.partition(flat, len(flat) - k)[len(flat) - k] if k < len(flat) else 0.0
-    found = np.flatnonzero(flat >= border if border > 0 else flat > 0)
+    found = np.flatnonzero(flat > 0)
+    if k < len(found):
+        border = np.partition(flat[found], len(found) - k)[len(found) - k]
+        found = found[flat[found] >= border]
     found = found[np.argsort(-flat[found], kind="stable")]
     starts = np.cumsum([0, *(len(value) for value in values)])
     owners = np.searchsorted(starts, found, side="right") - 1
@@ -192,9 +198,9 @@ def update_posting(old: PostingList, *, removed: Ordinals, added: PostingList) -
 
 def pack(posting: PostingList) -> bytes:
     """Six bytes a chunk: all ordinals as little-endian int32, then all frequencies as little-endian uint16."""
-    return (
-        posting.ordinals.astype("<i4", copy=False).tobytes() + posting.frequencies.astype("<u2", copy=False).tobytes()
-    )
+    ordinals = posting.ordinals.astype("<i4", copy=False)
+    frequencies = posting.frequencies.astype("<u2", copy=False)
+    return bytes(ordinals.tobytes() + frequencies.tobytes())
 
 
 def unpack(packed: bytes | memoryview) -> PostingList:
@@ -210,7 +216,8 @@ def unpack(packed: bytes | memoryview) -> PostingList:
 
 def pack_lengths(lengths: Sequence[int] | NDArray[np.integer]) -> bytes:
     """Chunk lengths by ordinal as little-endian uint16; longer ones (a chunk of 65,535 lexemes) are capped."""
-    return np.minimum(np.asarray(lengths), _MAX_FREQUENCY).astype("<u2").tobytes()
+    capped = np.minimum(np.asarray(lengths), _MAX_FREQUENCY)
+    return bytes(capped.astype("<u2").tobytes())
 
 
 def unpack_lengths(packed: bytes | memoryview) -> NDArray[np.uint16]:
