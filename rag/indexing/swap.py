@@ -134,8 +134,10 @@ def swap_scope(*, run_id: UUID, project_id: int, scope: str, model: str) -> Swap
     changes = len(create) + len(update) + len(remove)
     rebuilt = changes > postings.REBUILD_SHARE * max(statistics.chunk_count, 1)
     gone: postings.Terms = []
+    removed: list[int] = []
     if changes and not rebuilt:
         gone = postings.read_terms(project_id=project_id, scope=scope, chunk_ids=[*update, *remove])
+        removed = _ordinals([*update, *remove])
     with connection.cursor() as cursor:
         if create:
             parameters["ordinals"] = _free_ordinals(project_id=project_id, scope=scope, count=len(create))
@@ -153,7 +155,15 @@ def swap_scope(*, run_id: UUID, project_id: int, scope: str, model: str) -> Swap
         postings.rebuild(project_id=project_id, scope=scope)
     elif changes:
         come = postings.read_terms(project_id=project_id, scope=scope, chunk_ids=[*create, *update])
-        postings.update(project_id=project_id, scope=scope, gone=gone, come=come, statistics=statistics)
+        postings.update(
+            project_id=project_id,
+            scope=scope,
+            gone=gone,
+            come=come,
+            removed=removed,
+            added=_ordinals([*create, *update]),
+            statistics=statistics,
+        )
     return _counts(parameters, created=len(create), updated=len(update), deleted=len(remove))
 
 
@@ -175,6 +185,10 @@ def _ids(query: str, parameters: dict[str, Any]) -> list[UUID]:
     with connection.cursor() as cursor:
         cursor.execute(query, parameters)
         return [row[0] for row in cursor.fetchall()]
+
+
+def _ordinals(chunk_ids: list[UUID]) -> list[int]:
+    return list(Chunk.objects.filter(pk__in=chunk_ids).values_list("ordinal", flat=True))
 
 
 def _free_ordinals(*, project_id: int, scope: str, count: int) -> list[int]:

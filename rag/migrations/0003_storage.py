@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             ALTER TABLE rag_stagedremoval SET UNLOGGED;
             ALTER TABLE rag_stagedtext SET UNLOGGED;
             -- Packed integers hardly compress, and decompressing them would cost each search more than reading them.
-            ALTER TABLE rag_posting ALTER COLUMN ordinals SET STORAGE EXTERNAL, ALTER COLUMN frequencies SET STORAGE EXTERNAL;
+            ALTER TABLE rag_posting ALTER COLUMN packed SET STORAGE EXTERNAL;
             ALTER TABLE rag_scopeindex ALTER COLUMN lengths SET STORAGE EXTERNAL;
             -- Room on the page for a moved chunk's new row version: an update then leaves the indexes alone.
             ALTER TABLE rag_chunk SET (fillfactor = 90);

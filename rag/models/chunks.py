@@ -199,10 +199,8 @@ class Posting(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+", db_index=False)
     scope = models.CharField(max_length=10, choices=ScopeName.choices)
     lexeme = models.CharField(max_length=255)
-    #: Big-endian ``int4`` ordinals, ascending.
-    ordinals = models.BinaryField()
-    #: Big-endian ``int2`` term frequencies, in the ordinals' order.
-    frequencies = models.BinaryField()
+    #: Ordinals and term frequencies as ``rag.core.bm25.pack`` writes them.
+    packed = models.BinaryField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "scope", "lexeme"], name="rag_posting_once")]
