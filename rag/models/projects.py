@@ -64,6 +64,8 @@ class Project(models.Model):
     )
     #: A calibrated ``FusionProfile`` by scope group, as JSON; empty means the shipped one.
     profile = models.JSONField(default=dict, blank=True)
+    #: The repository's remote as the last reindex saw it, without credentials: permalinks are made from it.
+    remote_url = models.CharField(max_length=1000, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
