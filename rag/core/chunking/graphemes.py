@@ -12,12 +12,12 @@ MAX_GRAPHEME = 32
 _FIRST_JOINING = 0x300
 
 _GRAPHEME = regex.compile(r"\X")
-#: Two neighbours between which there is a boundary whatever surrounds them (rule GB999 of Unicode's UAX 29).
-_SURE_PAIR = (
-    r"[\p{GCB=Other}\p{GCB=LV}\p{GCB=LVT}](?=[\p{GCB=Other}\p{GCB=L}\p{GCB=LV}\p{GCB=LVT}])"  # letters, syllables
-)
+#: Two neighbours with a boundary between them whatever surrounds them (UAX 29): letters, Korean syllables.
+_SURE_PAIR = r"[\p{GCB=Other}\p{GCB=LV}\p{GCB=LVT}\p{GCB=V}\p{GCB=T}](?=[\p{GCB=Other}\p{GCB=L}\p{GCB=LV}\p{GCB=LVT}])"
 _SURE_HERE = regex.compile(_SURE_PAIR)
-_SURE_BEFORE = regex.compile("(?r)" + _SURE_PAIR)
+#: The nearest such pair, or half a flag, looking back.
+_SURE_BEFORE = regex.compile(rf"(?r){_SURE_PAIR}|\p{{GCB=Regional_Indicator}}")
+_FLAGS_BEFORE = regex.compile(r"(?r)\p{GCB=Regional_Indicator}+")
 
 
 def grapheme_start(source: str, offset: int, low: int) -> int:
@@ -33,15 +33,23 @@ def grapheme_start(source: str, offset: int, low: int) -> int:
         return offset - 1 if before == "\r" and after == "\n" else offset
     if _SURE_HERE.match(source, offset - 1, offset + 1):
         return offset
-    # A grapheme can only be recognised from a boundary on: flags come in pairs, emoji in chains.
-    sure = _SURE_BEFORE.search(source, low, max(low, offset - MAX_GRAPHEME))
-    at = sure.end() if sure else low
-    while at < offset:
-        match = _GRAPHEME.match(source, at, min(len(source), offset + MAX_GRAPHEME))
-        if match is None or match.end() > offset:
-            break
-        at = match.end()
-    if at < offset:
-        size = _GRAPHEME.match(source, at, min(len(source), at + MAX_GRAPHEME + 1))
-        return offset if size is None or size.end() - at > MAX_GRAPHEME else at
-    return at
+    start = _boundary_before(source, max(low, offset - MAX_GRAPHEME), low)
+    # On a copy: the engine looks back to the first of a row of flags, which would be quadratic on the whole text.
+    for match in _GRAPHEME.finditer(source[start : offset + MAX_GRAPHEME + 1]):
+        if start + match.end() > offset:
+            is_whole = match.end() - match.start() <= MAX_GRAPHEME
+            return start + match.start() if is_whole else offset
+    return offset
+
+
+def _boundary_before(source: str, offset: int, low: int) -> int:
+    """A grapheme boundary at or before ``offset``, near it where that is cheap to know, else ``low``."""
+    sure = _SURE_BEFORE.search(source, low, offset)
+    if sure is None:
+        return low
+    flags = _FLAGS_BEFORE.match(source, low, sure.end())
+    if flags is None:
+        return int(sure.end())
+    # Flags are pairs, counted from the first of the row: the last pair (or half) starts at an even distance.
+    size = flags.end() - flags.start()
+    return int(flags.start()) + (size - 1) // 2 * 2

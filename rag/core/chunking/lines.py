@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,9 @@ class LineIndex:
     breaks: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        breaks: list[int] = []
-        at = self.source.find("\n")
-        while at >= 0:
-            breaks.append(at)
-            at = self.source.find("\n", at + 1)
+        ends = accumulate(len(line) + 1 for line in self.source.split("\n"))
+        breaks = [end - 1 for end in ends]
+        breaks.pop()  # what follows the last ``\n`` ends with the text
         object.__setattr__(self, "breaks", breaks)
 
     def line_of(self, offset: int) -> int:
