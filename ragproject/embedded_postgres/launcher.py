@@ -40,7 +40,9 @@ class EmbeddedServer:
     def __init__(self, home: Path) -> None:
         self.home = home
         self._cluster = Cluster(home)
-        self._reset()
+        self._lock = threading.Lock()
+        self._clients: int | None = None
+        self._sockets = Path()
 
     def ensure(self) -> Path:
         """The folder of the server's socket. The first call of a process starts the server unless it runs.
@@ -126,16 +128,12 @@ class EmbeddedServer:
         finally:
             os.close(lock)
 
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
-        self._clients: int | None = None
-        self._sockets = Path()
-
     def _forked(self) -> None:
         """In a fork's child: the parent's lock is the parent's; the child takes its own on its first connection."""
         if self._clients is not None:
             os.close(self._clients)
-        self._reset()
+            self._clients = None
+        self._lock = threading.Lock()  # another thread of the parent may hold the old one
         self._cluster.forget_child()
 
 

@@ -9,7 +9,9 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,56 +104,78 @@ def server_pid(home: Path) -> int:
     return int((home / "data/postmaster.pid").read_text().split()[0])
 
 
+@dataclass(frozen=True, slots=True)
+class FirstStart:
+    """What three processes saw that were the first, all at once, on one folder."""
+
+    home: Path
+    sockets: set[Path]
+    #: The server's process id with three, two and one of them there.
+    pids: list[int]
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stopped cluster, made once, by a migration under the barest locale. Nobody uses it: the tests get copies."""
-    home = tmp_path_factory.mktemp("made") / "below" / "postgres"
+def first_start(tmp_path_factory: pytest.TempPathFactory) -> FirstStart:
+    home = tmp_path_factory.mktemp("first") / "below/postgres"
     (home / "data.part/base").mkdir(parents=True)  # what an interrupted start leaves
-    script = django_script("execute_from_command_line(['manage.py', 'migrate', '--verbosity=0'])")
-    assert run(script, home, LC_ALL="C", LANG="C") == (0, "", "")
-    return home
-
-
-@pytest.fixture(scope="module")
-def served(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cluster whose server runs all the while."""
-    home = copy(made, tmp_path_factory.mktemp("served") / "postgres")
-    client = start(CLIENT, home)
-    socket_of(client)
-    yield home
-    leave(client)
+    clients = [start(CLIENT, home, LC_ALL="C", LANG="C") for _ in range(3)]
+    sockets = {socket_of(client) for client in clients}
+    pids = []
+    for client in clients:
+        pids.append(server_pid(home))
+        leave(client)
+    return FirstStart(home, sockets, pids)
 
 
 @pytest.fixture
-def home(made: Path, tmp_path: Path) -> Iterator[Path]:
-    """A cluster of the test's own, stopped."""
-    yield copy(made, tmp_path / "postgres")
-    kill_left_over(tmp_path / "postgres")
-
-
-def copy(made: Path, home: Path) -> Path:
-    home.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "-a", str(made), str(home)], check=True)
-    return home
+def home(first_start: FirstStart) -> Iterator[Path]:
+    """A cluster whose server does not run; every test leaves it so."""
+    assert state(first_start.home) is State.DOWN
+    yield first_start.home
+    kill_left_over(first_start.home)
 
 
 def kill_left_over(home: Path) -> None:
     """What a failed test left running."""
     if state(home) is not State.DOWN:
-        os.kill(server_pid(home), signal.SIGQUIT)
+        os.kill(server_pid(home), signal.SIGINT)
+    wait_until_down(home)
 
 
-def test_a_fresh_folder_is_migrated_and_the_server_is_gone_afterwards(made: Path) -> None:
-    assert state(made) is State.DOWN
-    assert sorted(path.name for path in made.iterdir()) == ["clients.lock", "data", "server.log", "start.lock"]
+def wait_until_down(home: Path) -> None:
+    deadline = time.monotonic() + 10
+    while state(home) is not State.DOWN and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
-def test_words_are_folded_whatever_the_environments_locale(served: Path) -> None:
+def test_processes_that_start_at_once_share_one_server_and_the_last_one_stops_it(first_start: FirstStart) -> None:
+    assert len(first_start.sockets) == 1
+    assert len(set(first_start.pids)) == 1
+    assert state(first_start.home) is State.DOWN
+    assert sorted(path.name for path in first_start.home.iterdir()) == [
+        "clients.lock",
+        "data",
+        "server.log",
+        "start.lock",
+    ]
+
+
+def test_a_new_database_is_migrated(home: Path) -> None:
+    script = django_script("execute_from_command_line(['manage.py', 'migrate', '--verbosity=0'])", NAME="new")
+    assert run(script, home) == (0, "", "")
+    assert run(django_script("print(ask('SELECT count(*) > 0 FROM django_migrations'))", NAME="new"), home) == (
+        0,
+        "True",
+        "",
+    )
+
+
+def test_words_are_folded_whatever_the_environments_locale(home: Path) -> None:
     script = django_script("""print(ask("SELECT to_tsvector('russian', 'ПУТЬ') @@ to_tsquery('russian', 'путь')"))""")
-    assert run(script, served, LC_ALL="C", LANG="C", PGHOST="elsewhere") == (0, "True", "")
+    assert run(script, home, LC_ALL="C", LANG="C", PGHOST="elsewhere") == (0, "True", "")
 
 
-def test_the_application_is_no_superuser_and_can_make_a_test_database(served: Path) -> None:
+def test_the_application_is_no_superuser_and_can_make_a_test_database(home: Path) -> None:
     script = django_script("""
         print(ask("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"))
         connection.creation.create_test_db(verbosity=0)
@@ -163,7 +187,7 @@ def test_the_application_is_no_superuser_and_can_make_a_test_database(served: Pa
         connection.creation.destroy_test_db("rag", verbosity=0)
         print(ask("SELECT current_database()"))
     """)
-    assert run(script, served) == (0, "False\nacao test_rag [1,2]\nrag", "")
+    assert run(script, home) == (0, "False\nacao test_rag [1,2]\nrag", "")
 
 
 def test_a_pool_serves_threads_and_ends_without_a_complaint(home: Path) -> None:
@@ -185,25 +209,13 @@ def test_a_pool_serves_threads_and_ends_without_a_complaint(home: Path) -> None:
     assert state(home) is State.DOWN
 
 
-def test_dbshell_is_the_wheels_psql(served: Path) -> None:
+def test_dbshell_is_the_wheels_psql(home: Path) -> None:
     script = django_script("""
         questions = ["SELECT current_database(), current_user", "SELECT :'VERSION_NAME' = :'SERVER_VERSION_NAME'"]
         Path("questions.sql").write_text(";".join(questions) + ";")
         execute_from_command_line(["manage.py", "dbshell", "--", "-At", "-f", "questions.sql"])
     """)
-    assert run(script, served, cwd=served.parent) == (0, "rag|rag\nt", "")
-
-
-def test_processes_that_start_at_once_share_one_server_and_the_last_one_stops_it(tmp_path: Path) -> None:
-    home = tmp_path / "postgres"
-    clients = [start(CLIENT, home) for _ in range(3)]
-    assert len({socket_of(client) for client in clients}) == 1
-    pid = server_pid(home)
-    for client in clients[:2]:
-        leave(client)
-        assert server_pid(home) == pid
-    leave(clients[2])
-    assert state(home) is State.DOWN
+    assert run(script, home, cwd=home.parent) == (0, "rag|rag\nt", "")
 
 
 def test_clients_that_leave_at_once_leave_no_server(home: Path) -> None:
@@ -272,29 +284,40 @@ def test_a_record_left_by_a_crash_whose_pid_is_anothers_does_not_hinder(home: Pa
     assert (code, err) == (0, "")
 
 
-def test_a_folder_with_a_long_name_has_its_socket_elsewhere_and_nothing_stays_there(made: Path, tmp_path: Path) -> None:
-    home = copy(made, tmp_path / ("long" * 20) / "with, comma" / "postgres")
-    client = start(CLIENT, home)
-    folder = socket_of(client)
-    assert home not in folder.parents
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    leave(client)
-    assert not folder.exists()
+def test_a_folder_with_a_long_name_has_its_socket_elsewhere_and_nothing_stays_there(home: Path, tmp_path: Path) -> None:
+    long = tmp_path / ("long" * 20) / "with, comma"
+    long.parent.mkdir()
+    home.rename(long)
+    try:
+        client = start(CLIENT, long)
+        folder = socket_of(client)
+        assert long not in folder.parents
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        leave(client)
+        assert not folder.exists()
+    finally:
+        long.rename(home)
 
 
-def test_a_cluster_of_another_version_is_refused_with_a_remedy(home: Path) -> None:
-    (home / "data/PG_VERSION").write_text("17\n")
-    with pytest.raises(EmbeddedPostgresError, match=r"made by PostgreSQL 17, and 18 is installed: install"):
-        server(home).ensure()
+def test_a_cluster_of_another_version_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    data = tmp_path / "postgres/data"
+    data.mkdir(parents=True)
+    (data / "PG_VERSION").write_text("17\n")
+    if AS_ROOT:
+        shutil.chown(data, 65534)
+    with pytest.raises(EmbeddedPostgresError, match=r"made by PostgreSQL 17, and \d+ is installed: install"):
+        server(data.parent).ensure()
 
 
 def test_a_server_that_cannot_start_says_why(home: Path) -> None:
-    with (home / "data/postgresql.conf").open("a") as configuration:
-        configuration.write("shared_buffers = 'plenty'\n")
-    with pytest.raises(
-        EmbeddedPostgresError, match=r"did not start: .*postgresql\.conf.*contains errors\. \(see .*server\.log\)"
-    ):
-        server(home).ensure()
+    configuration = home / "data/postgresql.conf"
+    right = configuration.read_text()
+    configuration.write_text(right + "shared_buffers = 'plenty'\n")
+    try:
+        with pytest.raises(EmbeddedPostgresError, match=r"did not start: .*contains errors\. \(see .*server\.log\)"):
+            server(home).ensure()
+    finally:
+        configuration.write_text(right)
 
 
 def test_commands_say_in_one_line_that_the_folder_cannot_be_used(tmp_path: Path) -> None:
@@ -319,8 +342,7 @@ def test_the_folder_in_the_way_is_found(tmp_path: Path) -> None:
 
 
 @only_root
-def test_root_uses_a_folder_below_a_closed_one_and_leaves_it_closed(made: Path, tmp_path: Path) -> None:
-    home = copy(made, tmp_path / "closed/postgres")
+def test_root_uses_a_folder_below_a_closed_one_and_leaves_it_closed(home: Path) -> None:
     home.parent.chmod(0o700)
     client = start(CLIENT, home)
     socket_of(client)
@@ -331,10 +353,8 @@ def test_root_uses_a_folder_below_a_closed_one_and_leaves_it_closed(made: Path, 
 
 
 @only_root
-def test_root_without_the_capability_is_told_which_folder_is_in_the_way(made: Path, tmp_path: Path) -> None:
-    home = copy(made, tmp_path / "closed/postgres")
+def test_root_without_the_capability_is_told_which_folder_is_in_the_way(home: Path) -> None:
     home.parent.chmod(0o700)
-    tmp_path.chmod(0o755)
     code, _, err = run(CLIENT, home, prefix=("setpriv", "--bounding-set=-dac_read_search"))
     assert code == 1
     assert "cannot enter" in err.splitlines()[-1]
