@@ -16,8 +16,10 @@ from django.db.utils import OperationalError
 from psycopg import sql
 
 from ragproject.embedded_postgres import EmbeddedPostgresError
-from ragproject.embedded_postgres.cluster import PORT, ROLE, binaries
+from ragproject.embedded_postgres.cluster import PORT
+from ragproject.embedded_postgres.creation import ROLE
 from ragproject.embedded_postgres.launcher import EmbeddedServer, server
+from ragproject.embedded_postgres.programs import binaries
 
 
 class EmbeddedDatabaseUnavailable(OperationalError, CommandError):

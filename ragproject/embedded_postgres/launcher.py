@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ragproject.embedded_postgres import EmbeddedPostgresError
-from ragproject.embedded_postgres.cluster import START_SECONDS, Cluster, open_for_owner, said_plainly
+from ragproject.embedded_postgres.cluster import START_SECONDS, Cluster, open_for_owner
+from ragproject.embedded_postgres.programs import said_plainly
 
 #: Seconds that an exit waits for another process's start or stop before it leaves the server to that one.
 _EXIT_SECONDS = 10
