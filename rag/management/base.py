@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from django.core.checks import run_checks
@@ -20,6 +20,7 @@ from django.db import Error as DatabaseProblem
 from django.db import connections
 
 from rag.core.errors import RagError
+from rag.core.paths import printable as escaped
 from ragproject.embedded_postgres import EmbeddedPostgresError
 
 FAILED = 1
@@ -33,6 +34,10 @@ UNDEFINED_TABLE = "42P01"
 #: PostgreSQL's codes for a connection that failed, a server that has no room or stops (a failure without a code is one
 #: to connect).
 UNREACHABLE = ("08", "53", "57P")
+
+
+#: Embeddings, overrides and isolates of text direction.
+DIRECTION_CONTROLS = frozenset(("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"))
 
 
 class UsageError(CommandError):
@@ -52,7 +57,7 @@ class RagCommand(BaseCommand):
     #: Command lines without the leading ``manage.py``, shown under "Example" by ``--help``.
     example = ""
     #: Tags of the system checks that must pass first: most commands do not need to load the pages and the API.
-    requires_system_checks: Sequence[str] = ()
+    requires_system_checks: tuple[str, ...] = ()
     #: Django's own options still work; in ``--help`` they would hide ours.
     suppressed_base_arguments = {
         *("--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color"),
@@ -98,6 +103,8 @@ class RagCommand(BaseCommand):
         """Run the command; what users can mend becomes a ``CommandError``, for callers in Python too."""
         try:
             return super().execute(*args, **options)
+        except CommandError:  # among them the embedded database's own plain sentence
+            raise
         except (RagError, EmbeddedPostgresError, ImproperlyConfigured) as error:
             raise CommandError(one_line(str(error)), returncode=FAILED) from error
         except DatabaseProblem as error:
@@ -146,27 +153,19 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """The text with control, format-override and undecodable characters as visible escapes: a file name or a passage
-    must not move the cursor, turn the line round or end it. Characters in ``keep`` (``"\\n\\t"``) stay.
+    """The text with control, text-direction and undecodable characters as visible escapes: a file name or a passage
+    must not move the cursor, turn the line round or end it. Characters in ``keep`` (such as ``"\\n\\t"``) stay.
     """
     return "".join(
-        character if character in keep or not _is_unprintable(character) else _escape(character) for character in text
+        character if character in keep or not _is_unprintable(character) else escaped(character) for character in text
     )
 
 
 def _is_unprintable(character: str) -> bool:
-    # Cc: controls; Cs: what was no UTF-8; the bidirectional embeddings, overrides and isolates.
-    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(character) in (
-        *("LRE", "RLE", "LRO", "RLO", "PDF"),
-        *("LRI", "RLI", "FSI", "PDI"),
+    # Cc: controls; Cs: bytes that were no UTF-8; Zl, Zp: line ends that are none. Joiners of emoji and scripts stay.
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or (
+        unicodedata.bidirectional(character) in DIRECTION_CONTROLS
     )
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that Python could not decode in an argument or a file name
-        return f"\\x{code - 0xDC00:02x}"
-    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def database_message(error: DatabaseProblem) -> str:
