@@ -13,7 +13,7 @@ from rag.core.errors import RagError
 @register(Tags.models)
 def embedding_model_fits(**_: Any) -> list[CheckMessage]:
     """The configured provider and model exist and fit the column's 768 dimensions."""
-    from rag.embedders.factory import configured_embedder
+    from rag.provider import configured_embedder
 
     try:
         conf()

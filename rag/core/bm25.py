@@ -197,20 +197,23 @@ def update_posting(old: PostingList, *, removed: Ordinals, added: PostingList) -
 
 
 def pack(posting: PostingList) -> bytes:
-    """Six bytes a chunk: all ordinals as little-endian int32, then all frequencies as little-endian uint16."""
-    ordinals = posting.ordinals.astype("<i4", copy=False)
-    frequencies = posting.frequencies.astype("<u2", copy=False)
+    """Six bytes a chunk: all ordinals as big-endian int32, then all frequencies as big-endian uint16.
+
+    Big-endian, because PostgreSQL's ``int4send`` and ``int2send`` are: it can build posting lists by itself.
+    """
+    ordinals = posting.ordinals.astype(">i4", copy=False)
+    frequencies = posting.frequencies.astype(">u2", copy=False)
     return bytes(ordinals.tobytes() + frequencies.tobytes())
 
 
 def unpack(packed: bytes | memoryview) -> PostingList:
-    """The reverse of ``pack``, without copying. Raises ``ValueError`` for a length that ``pack`` never gives."""
+    """The reverse of ``pack``, in the machine's byte order. Raises ``ValueError`` for a length that ``pack`` never gives."""
     count, rest = divmod(len(packed), 6)
     if rest:
         raise ValueError(f"A packed posting list has 6 bytes a chunk, this one has {len(packed)} bytes")
     return PostingList(
-        np.frombuffer(packed, dtype="<i4", count=count),
-        np.frombuffer(packed, dtype="<u2", count=count, offset=4 * count),
+        np.frombuffer(packed, dtype=">i4", count=count).astype(np.int32),
+        np.frombuffer(packed, dtype=">u2", count=count, offset=4 * count).astype(np.uint16),
     )
 
 

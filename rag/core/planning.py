@@ -193,7 +193,8 @@ def embedding_text(chunk: Embeddable) -> str:
     else:
         trail = [heading for heading in chunk.heading_path if heading != chunk.title]
         above = [chunk.title, " > ".join(trail)]
-    return "\n".join([*(line for line in above if line.strip()), chunk.content])
+    header = "\n".join(line for line in above if line.strip())
+    return f"{header}\n\n{chunk.content}" if header else chunk.content
 
 
 def _state(chunk: ChunkData | ExistingChunk) -> tuple[object, ...]:

@@ -32,7 +32,17 @@ class Staging:
         self._rows: list[tuple[Any, ...]] = []
         self._removals: list[tuple[UUID, UUID]] = []
 
-    def put(
+    def create(self, chunks: Iterable[ChunkData], **place: Any) -> None:
+        """Stage chunks that are not there yet; ``place`` as in ``update``."""
+        for chunk in chunks:
+            self._put("create", chunk, **place)
+
+    def update(self, chunks: Iterable[ChunkData], **place: Any) -> None:
+        """Stage chunks that keep their id; ``place`` is ``path_hash``, or ``session_id`` and ``event_id``."""
+        for chunk in chunks:
+            self._put("update", chunk, **place)
+
+    def _put(
         self,
         action: str,
         chunk: ChunkData,
@@ -41,7 +51,6 @@ class Staging:
         session_id: int | None = None,
         event_id: int | None = None,
     ) -> None:
-        """Stage one chunk; ``action`` is ``create`` or ``update``."""
         self._rows.append(
             (
                 self.run_id,

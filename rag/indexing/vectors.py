@@ -7,7 +7,8 @@ the text. What is computed is committed batch by batch, so that a killed run's w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -19,9 +20,6 @@ from rag.core.types import Scope
 from rag.embedders.service import EmbeddingService
 from rag.indexing.progress import Progress
 from rag.models import ComputedVector, EmbeddingFailure
-
-#: Texts per round: what a kill can cost at most, and how often progress moves.
-ROUND = 64
 
 # Every text of the run that has no vector of the model yet, of staged chunks and of chunks that stay: one row a text.
 COLLECT = """
@@ -88,10 +86,12 @@ def embed_wanted(
     reason: str | None,
     everything: bool,
     progress: Progress,
+    seconds: float | None = None,
 ) -> EmbeddingTally:
     """Compute and keep the missing vectors; without a service, only say whether any was wanted.
 
-    ``everything`` computes also what stands already (``--from-scratch``). The answer's ``available`` is ``None`` when
+    ``everything`` computes also what stands already (``--from-scratch``); after ``seconds`` the rest is left to the next
+    run. The answer's ``available`` is ``None`` when
     no text wanted a vector.
     """
     tally = EmbeddingTally()
@@ -103,15 +103,16 @@ def embed_wanted(
         "all": everything,
     }
     total = _collect(parameters)
-    progress.start("embedding", total)
     if total == 0:
         return tally
     if service is None:
         tally.available, tally.reason = False, reason
         return tally
+    progress.start("embedding", total)
     tally.available = True
-    for rows in _rounds(run_id, total):
-        outcome = service.embed_documents(texts=[_text(row) for row in rows])
+    deadline = None if seconds is None else time.monotonic() + seconds
+    for rows in _rounds(run_id, total, size=service.batch_size):
+        outcome = service.embed_documents([embedding_text(row) for row in rows])
         tally.texts += outcome.texts
         tally.characters += outcome.characters
         if outcome.tokens is not None:
@@ -122,7 +123,7 @@ def embed_wanted(
             ComputedVector(
                 project_id=project_id,
                 model=model,
-                text_hash=row["text_hash"],
+                text_hash=row.text_hash,
                 run_id=run_id,
                 embedding=vector,
                 truncated=index in truncated,
@@ -134,11 +135,14 @@ def embed_wanted(
         remember_failures(
             project_id=project_id,
             model=model,
-            failures=[(rows[index]["text_hash"], why) for index, why in outcome.failures],
+            failures=[(rows[index].text_hash, why) for index, why in outcome.failures],
         )
         progress.advance(len(rows))
         if not outcome.available:
             tally.available, tally.reason = False, outcome.reason
+            break
+        if deadline is not None and time.monotonic() > deadline and progress.run.done < total:
+            tally.available, tally.reason = False, f"The time for embedding ({seconds:g} s) was over; the next run goes on."
             break
     return tally
 
@@ -168,29 +172,25 @@ def _collect(parameters: dict[str, Any]) -> int:
         return int(cursor.rowcount)
 
 
-def _rounds(run_id: UUID, total: int) -> Iterator[list[dict[str, Any]]]:
+def _rounds(run_id: UUID, total: int, *, size: int) -> Iterator[list[_Row]]:
     """The wanted texts' rows, a round at a time: no cursor stays open while the provider works."""
-    for first in range(1, total + 1, ROUND):
+    for first in range(1, total + 1, size):
         with connection.cursor() as cursor:
-            cursor.execute(READ, {"run": run_id, "first": first, "last": first + ROUND - 1})
-            names = [column.name for column in cursor.description]
-            rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+            cursor.execute(READ, {"run": run_id, "first": first, "last": first + size - 1})
+            rows = [_Row(*row[:4], json.loads(row[4]), *row[5:]) for row in cursor.fetchall()]
         yield rows
 
 
-def _text(row: dict[str, Any]) -> str:
-    return embedding_text(
-        scope=Scope(row["scope"]),
-        path=row["origin_key"],
-        title=row["title"],
-        heading_path=tuple(_json(row["heading_path"])),
-        symbol=row["symbol"],
-        signature=row["signature"],
-        context=row["context"],
-        content=row["content"],
-    )
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One wanted text's columns, as ``embedding_text`` reads them."""
 
-
-def _json(value: Any) -> Any:
-    """A raw cursor gives jsonb as text (Django registers no loader for it)."""
-    return json.loads(value) if isinstance(value, str) else value
+    text_hash: str
+    scope: str
+    origin_key: str
+    title: str
+    heading_path: Sequence[str]
+    symbol: str
+    signature: str
+    context: str
+    content: str

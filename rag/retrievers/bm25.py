@@ -91,12 +91,14 @@ class Bm25Retriever:
         ]
         if not wanted:
             return {}
-        with connections[self.using].cursor() as cursor:
+        connection = connections[self.using]
+        connection.ensure_connection()
+        # psycopg's own cursor, for its binary format: as text, a bytea is twice as long and must be parsed.
+        with connection.wrap_database_errors, connection.connection.cursor(binary=True) as cursor:
             cursor.execute(
                 "SELECT p.scope, p.lexeme, p.packed FROM rag_posting p JOIN unnest(%s::text[], %s::text[]) AS w(scope, lexeme)"
                 " ON p.scope = w.scope AND p.lexeme = w.lexeme WHERE p.project_id = %s",
                 [[scope for scope, _ in wanted], [lexeme for _, lexeme in wanted], project_id],
-                binary=True,
             )
             return {(Scope(scope), lexeme): unpack(packed) for scope, lexeme, packed in cursor.fetchall()}
 

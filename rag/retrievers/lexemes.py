@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from django.db import connections
 
@@ -66,6 +67,12 @@ class Groups:
 
 def word_groups(words: Sequence[QueryWord], *, language: str, using: str) -> Groups:
     """The words' lexemes in one language, the alternatives of a word together."""
+    return _word_groups(tuple(words), language, using)
+
+
+@lru_cache(maxsize=512)
+def _word_groups(words: tuple[QueryWord, ...], language: str, using: str) -> Groups:
+    """Remembered: one search asks several times, and a text search configuration changes only with a migration."""
     flat = [alternative for word in words for alternative in word.alternatives]
     found = iter(lexemes(flat, language=language, using=using))
     groups = []
