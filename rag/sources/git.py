@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 BINARY, NOT_UTF8, LFS_POINTER = "binary", "not UTF-8", "Git LFS pointer"
-MISSING = "not in the repository (partial clone)"
+MISSING = "missing or damaged git object"
 
 #: Raise it when ``decode`` judges otherwise than before, so that old verdicts are taken again.
 _TEXT_RULES = 1

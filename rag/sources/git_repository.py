@@ -23,6 +23,10 @@ _PIECE = 1 << 18
 
 #: One line of ``ls-tree -z``.
 _RECORD = re.compile(r"([0-7]{6}) [a-z]+ ([0-9a-f]+)\t([^\0]*)(?:\0|\Z)")
+#: git's words for one object that a partial clone lacks or that is damaged on disk.
+_LOST = re.compile(
+    r"could not fetch|promisor|corrupt|inflate|unable to (?:unpack|stream)|hash mismatch|is garbage|incorrect header"
+)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -128,7 +132,8 @@ class GitRepository:
                     if separator:
                         yield from _RECORD.findall(whole.decode("utf-8", "surrogateescape"))
                 if process.wait(self._timeout):
-                    raise self._failure(errors)
+                    errors.seek(0)
+                    raise unavailable(errors.read(_PIECE).decode("utf-8", "replace"), self.path)
             finally:
                 self._stop(process)
 
@@ -140,7 +145,7 @@ class GitRepository:
                 yield entry, data
 
     def read_blob(self, blob: str, *, limit: int | None = None) -> bytes | None:
-        """An object's bytes; ``None`` when the repository lacks it, ``ObjectTooLarge`` above ``limit`` bytes."""
+        """An object's bytes; ``None`` when it is missing or damaged, ``ObjectTooLarge`` above ``limit`` bytes."""
         found = self._object(_full_id(blob), limit=limit)
         return None if found is None else found[1]
 
@@ -181,7 +186,8 @@ class GitRepository:
         except BrokenPipeError:
             header = b""
         if not header.endswith(b"\n"):
-            raise self._batch_failure()
+            self._check_lost()
+            return None
         if header.endswith((b" missing\n", b" ambiguous\n")):
             return None
         identifier, _, size = header.split()
@@ -190,7 +196,8 @@ class GitRepository:
             raise ObjectTooLarge
         content = batch.stdout.read(int(size) + 1)
         if len(content) != int(size) + 1:
-            raise self._batch_failure()
+            self._check_lost()
+            return None
         return identifier.decode(), content[:-1]
 
     def _start_batch(self) -> subprocess.Popen[bytes]:
@@ -198,12 +205,15 @@ class GitRepository:
         self._batch = self._start(self._at("cat-file", "--batch"), self._batch_errors)
         return self._batch
 
-    def _batch_failure(self) -> SourceUnavailable:
+    def _check_lost(self) -> None:
+        """After git gave up: silent when this one object was the reason, else the error. The next call starts anew."""
         assert self._batch is not None and self._batch_errors is not None
         stop_git(self._batch)
-        error = self._failure(self._batch_errors)
+        self._batch_errors.seek(0)
+        stderr = self._batch_errors.read(_PIECE).decode("utf-8", "replace")
         self._stop_batch()
-        return error
+        if not _LOST.search(stderr):
+            raise unavailable(stderr, self.path)
 
     def _stop_batch(self) -> None:
         if self._batch is not None and self._batch_errors is not None:
@@ -215,10 +225,6 @@ class GitRepository:
         stop_git(process)
         if process in self._running:  # not when a walk outlives its repository
             self._running.remove(process)
-
-    def _failure(self, errors: IO[bytes]) -> SourceUnavailable:
-        errors.seek(0)
-        return unavailable(errors.read(_PIECE).decode("utf-8", "replace"), self.path)
 
     def _start(self, arguments: Sequence[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
         process = start_git(arguments, environment=self._environment, stderr=errors.fileno())
