@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import numpy as np
+import psycopg
 from django.db import connections
 
 from rag.core.bm25 import B, K1, Mask, PostingList, Scoring, TermGroup, score, scope_index, top_k, unpack, unpack_lengths
@@ -94,11 +95,12 @@ class Bm25Retriever:
         connection = connections[self.using]
         connection.ensure_connection()
         # psycopg's own cursor, for its binary format: as text, a bytea is twice as long and must be parsed.
-        with connection.wrap_database_errors, connection.connection.cursor(binary=True) as cursor:
+        with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
             cursor.execute(
                 "SELECT p.scope, p.lexeme, p.packed FROM rag_posting p JOIN unnest(%s::text[], %s::text[]) AS w(scope, lexeme)"
                 " ON p.scope = w.scope AND p.lexeme = w.lexeme WHERE p.project_id = %s",
                 [[scope for scope, _ in wanted], [lexeme for _, lexeme in wanted], project_id],
+                binary=True,
             )
             return {(Scope(scope), lexeme): unpack(packed) for scope, lexeme, packed in cursor.fetchall()}
 
