@@ -173,7 +173,7 @@ class Transport:
             return HttpAnswer(response.status_code, bytes(body), response.headers, self._secret)
 
     def _timed_out(self, timeout: float) -> AnswerTimedOut:
-        return AnswerTimedOut(f"{self._name} at {self.base.url} did not answer within {timeout:g} s.")
+        return AnswerTimedOut(f"{self._name} at {self.base.url} did not answer within {round(timeout, 1):g} s.")
 
     def _explained(self, error: Exception, timeout: float, *, expired: bool) -> EmbeddingError:
         """What a transport error means for the caller. The original text stays out: it may quote headers."""

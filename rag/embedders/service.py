@@ -94,7 +94,7 @@ class EmbeddingService:
             self._embed(items, tally)
         except EmbeddingError as error:
             self._down = str(error)
-            logger.warning("Embedding stopped: %s", self._down)
+            logger.info("Embedding stopped: %s", self._down)
         return tally.documents(self._down)
 
     def embed_query(self, text: str) -> QueryVector:
