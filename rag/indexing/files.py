@@ -105,12 +105,15 @@ def stage_files(
     }
     to_read: list[FileEntry] = []
     refresh: set[tuple[Scope, str]] = set()
+    refused_now: list[int] = []
     progress.start("listing")
     for entry in source.entries(scopes):
         scope = entry.scope if entry.scope in fingerprints else None
         row = known.pop((str(scope or ""), entry.path), None)
         if entry.reason:
             changes.skipped.append(entry.skipped)
+            if row is not None and not row[5]:
+                refused_now.append(row[0])
             if row is None or row[5] != entry.reason or row[3] != entry.blob:
                 changes.records.append(FileRecord(FileEntry(entry.path, scope, entry.blob, entry.reason)))
             continue
@@ -126,7 +129,7 @@ def stage_files(
         if everything or (row is not None and row[4] != fingerprints[scope]):
             refresh.add((scope, entry.path))
     changes.gone = [row[0] for row in known.values()]
-    _stage_removed(staging, changes.gone)
+    _stage_removed(staging, [*changes.gone, *refused_now])
     commits = _commits_of_same_blob(project, to_read)
     progress.start("reading", len(to_read))
     for batch in _batches(to_read, BATCH):
