@@ -182,9 +182,9 @@ def _numbers(row: object) -> Vector | None:
 def fault_of(vector: Vector) -> str | None:
     """Why this vector must not be stored, or ``None``: pgvector refuses NaN and infinity, cosine is NaN for zero."""
     if not np.isfinite(vector).all():
-        return "the provider's answer for this text is not a vector of finite numbers"
+        return "The provider's answer for this text is not a vector of finite numbers."
     if not _norm(vector) > 0.0:
-        return "the provider's answer for this text is a vector of zeros"
+        return "The provider's answer for this text is a vector of zeros."
     return None
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import socket
+import sys
 import time
 from collections.abc import Iterator
 
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 from rag.core.errors import BadAnswer, BadText, InputTooLong, InvalidInput, ProviderBusy, ProviderUnavailable
+from rag.core.profiles import profile_of
 from rag.embedders.addresses import is_loopback_host, parse_base_url
 from rag.embedders.factory import create_embedder, default_model, probe
 from rag.embedders.http import AnswerTimedOut, Transport
@@ -273,6 +277,32 @@ def test_a_proxy_in_the_environment_does_not_get_what_stays_on_this_machine(
         assert embed(OllamaEmbedder(model="nomic-embed-text", base_url=server.url)).shape == (1, 768)
 
 
+def test_a_proxy_in_the_environment_gets_what_leaves_this_machine(
+    server: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", server.url)
+    monkeypatch.setenv("no_proxy", "")
+    server.fail(rows(lambda good, request: good))
+    assert embed(OllamaEmbedder(model="m", base_url="http://gpu.example.org:11434")).shape == (1, 768)
+    assert server.requests[0].path == "http://gpu.example.org:11434/api/embed"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="how a full backlog is treated differs")
+def test_a_host_that_does_not_take_connections_costs_the_connect_timeout() -> None:
+    with socket.socket() as full, contextlib.ExitStack() as waiting:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):  # the kernel drops what its backlog cannot hold
+            client = waiting.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        url = f"http://127.0.0.1:{full.getsockname()[1]}"
+        started = time.monotonic()
+        with pytest.raises(ProviderUnavailable, match="does not accept connections"):
+            embed(OllamaEmbedder(model="m", base_url=url, connect_timeout=0.2))
+        assert time.monotonic() - started < 2
+
+
 # The address
 
 
@@ -393,16 +423,12 @@ def test_a_probe_of_a_dead_server_is_an_answer() -> None:
 
 
 def test_a_probe_finds_a_model_of_another_width(server: OllamaServer, ollama: OllamaEmbedder) -> None:
-    from rag.core.profiles import profile_of
-
     server.fail(rows(lambda good, request: [row[:384] for row in good]))
     check = probe(ollama, profile=profile_of("ollama", "nomic-embed-text"))
     assert not check.ok and "384" in check.detail and "768" in check.detail
 
 
 def test_a_probe_finds_a_model_that_answers_nan(server: OllamaServer, ollama: OllamaEmbedder) -> None:
-    from rag.core.profiles import profile_of
-
     server.fail(nan_500("harbour"))
     check = probe(ollama, profile=profile_of("ollama", "nomic-embed-text"))
     assert not check.ok and "NaN" in check.detail
