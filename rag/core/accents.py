@@ -11,9 +11,12 @@ import regex
 #: Format characters that are no part of a word: soft hyphen, joiners, bidi controls, variation selectors, BOM.
 _INVISIBLES = "\u00ad\u061c\u200c-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff"
 _SUPERSCRIPTS = "\u00b9\u00b2\u00b3\u2070\u2074-\u2079"
+#: Signs that Unicode calls letters and people write for an apostrophe or a mark: ``памʼять`` is ``пам'ять``.
+_MODIFIERS = "\u02b9-\u02df"
 _INVISIBLE = re.compile(f"[{_INVISIBLES}]+")
 _SUPERSCRIPT = re.compile(f"[{_SUPERSCRIPTS}]+")
-_ODD = re.compile(f"[{_INVISIBLES}{_SUPERSCRIPTS}İ]")
+_MODIFIER = re.compile(f"[{_MODIFIERS}]")
+_ODD = re.compile(f"[{_INVISIBLES}{_SUPERSCRIPTS}{_MODIFIERS}İ]")
 _MARK = regex.compile(r"\p{Mn}|\p{Mc}")
 _STRESS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}+")
 #: Normalising is quadratic in a run of marks. No grapheme of a language has more than 32 code points.
@@ -50,8 +53,9 @@ def normalise(text: str) -> str:
     if text.isascii():
         return text
     if _ODD.search(text):
+        text = _MODIFIER.sub("'", _INVISIBLE.sub("", text.replace("İ", "I")))
         # A superscript is no part of the word it stands at: ``km²``, a footnote's mark.
-        text = _SUPERSCRIPT.sub(r" \g<0>", _INVISIBLE.sub("", text.replace("İ", "I")))
+        text = _SUPERSCRIPT.sub(r" \g<0>", text)
     if len(text) > 32:
         text = _MARK_FLOOD.sub(r"\1", text)
     text = unicodedata.normalize("NFKC", text)

@@ -207,7 +207,10 @@ def pack(posting: PostingList) -> bytes:
 
 
 def unpack(packed: bytes | memoryview) -> PostingList:
-    """The reverse of ``pack``, in the machine's byte order. Raises ``ValueError`` for a length that ``pack`` never gives."""
+    """The reverse of ``pack``, in the machine's byte order.
+
+    Raises ``ValueError`` for a length that ``pack`` never gives.
+    """
     count, rest = divmod(len(packed), 6)
     if rest:
         raise ValueError(f"A packed posting list has 6 bytes a chunk, this one has {len(packed)} bytes")

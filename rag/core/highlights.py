@@ -16,7 +16,7 @@ import regex
 
 from rag.core.accents import normalise, unaccent
 from rag.core.query import QueryWord
-from rag.core.terms import MAX_TOKEN_CHARS, find_chains, part_spans, phrase_terms
+from rag.core.terms import cut_token, find_chains, part_spans, phrase_terms
 
 #: More marks than this in one passage show nothing any more.
 MAX_HIGHLIGHTS = 100
@@ -68,7 +68,7 @@ def highlights(
     tokens: list[_Token] = []
     for offset, chain in find_chains(text):
         parts = [
-            _Token(unaccent(chain[start:end].lower()[:MAX_TOKEN_CHARS]), offset + start, offset + end)
+            _Token(unaccent(cut_token(chain[start:end].lower())), offset + start, offset + end)
             for start, end in part_spans(chain)
         ]
         spans += [(part.start, part.end) for part in parts if matcher.matches(part.text)]

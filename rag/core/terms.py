@@ -48,6 +48,7 @@ __all__ = [
     "analyse",
     "chunk_terms",
     "count_words",
+    "cut_token",
     "find_chains",
     "folded_variants",
     "index_terms",
@@ -62,6 +63,8 @@ ANALYSIS_VERSION = 1
 #: Longer tokens are cut, on both sides. PostgreSQL drops a lexeme above 2047 bytes with no more than a NOTICE; this
 #: many code points are at most 1020 bytes, and no word is longer.
 MAX_TOKEN_CHARS = 255
+#: The same for tokens with letters beyond ASCII: dropping accents may double them (``ß``, ``æ``), here as in PostgreSQL.
+MAX_ACCENTED_CHARS = 127
 #: A longer run of letters is data (base64, a minified line), not an identifier: it is not divided into parts.
 MAX_IDENTIFIER_CHARS = 64
 #: Languages whose Snowball stemmer needs the accents to find the ending: ``atracação`` and ``atracações`` are one stem,
@@ -144,6 +147,11 @@ def index_terms(text: str, *, language: str) -> str:
 def count_words(*terms: str) -> int:
     """How many words several strings of ``index_terms`` or ``chunk_terms`` hold, derived terms not counted."""
     return sum(len(text.partition("\n")[0].split()) for text in terms)
+
+
+def cut_token(token: str) -> str:
+    """The token no longer than both sides keep it."""
+    return token[: MAX_TOKEN_CHARS if token.isascii() else MAX_ACCENTED_CHARS]
 
 
 def phrase_terms(text: str) -> str:
@@ -250,7 +258,7 @@ def _pairs(run: str, offset: int) -> list[tuple[int, int, bool]]:
 
 def _split(chain: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     if _PLAIN_WORD.fullmatch(chain):
-        return chain.lower()[:MAX_TOKEN_CHARS], (), ()
+        return cut_token(chain.lower()), (), ()
     words: list[str] = []
     characters: list[str] = []
     wholes: list[str] = []
@@ -258,10 +266,10 @@ def _split(chain: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     for component in _LINK.split(chain):
         segments = [segment for segment in _INNER.split(component) if segment]
         parts = [(segment[a:b], spaceless) for segment in segments for a, b, spaceless in _segment_parts(segment)]
-        words += [part.lower()[:MAX_TOKEN_CHARS] for part, _ in parts]
+        words += [cut_token(part.lower()) for part, _ in parts]
         pairs = "".join(part for part, spaceless in parts if spaceless)
         characters += [character.lower() for character in _CLUSTER.findall(pairs)]
-        name = "" if pairs else "".join(segments).lower()[:MAX_TOKEN_CHARS]
+        name = "" if pairs else cut_token("".join(segments).lower())
         names.append(name)
         if name and len(parts) > 1:
             wholes.append(name)
@@ -269,9 +277,9 @@ def _split(chain: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         is_version = _VERSION.match(names[0]) and all(name[:1].isdigit() for name in names[1:])
         is_acronym = all(len(name) == 1 for name in names)
         if is_version or is_acronym:
-            wholes.append("".join(names)[:MAX_TOKEN_CHARS])
+            wholes.append(cut_token("".join(names)))
         else:
-            wholes += [(left + right)[:MAX_TOKEN_CHARS] for left, right in pairwise(names) if left and right]
+            wholes += [cut_token(left + right) for left, right in pairwise(names) if left and right]
     if not chain.isascii():
         wholes += [twin for whole in wholes if (twin := latin_twin(whole)) != whole]
     return " ".join(words), tuple(dict.fromkeys(wholes)), tuple(dict.fromkeys(characters))

@@ -13,6 +13,7 @@ from rag.core.terms import (
     analyse,
     chunk_terms,
     count_words,
+    cut_token,
     find_chains,
     folded_variants,
     index_terms,
@@ -200,6 +201,14 @@ def test_an_endless_token_is_cut_the_same_on_both_sides() -> None:
     assert words(endless) == ["a" * MAX_TOKEN_CHARS]
 
 
+def test_a_token_that_dropping_accents_would_double_is_cut_before() -> None:
+    assert all(len(term) <= MAX_TOKEN_CHARS for term in terms("ß" * 10_000, "german"))
+
+
+def test_a_modifier_letter_apostrophe_is_an_apostrophe() -> None:
+    assert words("пам\u02bcять") == words("пам'ять") == ["пам", "ять"]
+
+
 def test_phrase_terms_are_the_words_alone() -> None:
     assert phrase_terms("run_git, quickly!") == "run git quickly"
     assert phrase_terms("?!") == ""
@@ -264,8 +273,8 @@ def test_the_words_are_the_parts_where_they_stand(text: str) -> None:
     for offset, chain in find_chains(normalised):
         for start, end in part_spans(chain):
             assert 0 <= start < end <= len(chain)
-            parts.append(normalised[offset + start : offset + end].lower()[:MAX_TOKEN_CHARS])
-    assert tuple(parts) == analyse(text).words
+            parts.append(normalised[offset + start : offset + end].lower())
+    assert tuple(cut_token(part) for part in parts) == analyse(text).words
 
 
 @moderate
