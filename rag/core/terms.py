@@ -63,7 +63,7 @@ ANALYSIS_VERSION = 1
 #: Longer tokens are cut, on both sides. PostgreSQL drops a lexeme above 2047 bytes with no more than a NOTICE; this
 #: many code points are at most 1020 bytes, and no word is longer.
 MAX_TOKEN_CHARS = 255
-#: The same for tokens with letters beyond ASCII: dropping accents may double them (``ß``, ``æ``), here as in PostgreSQL.
+#: The same for tokens with letters beyond ASCII: dropping accents may double them (``ß``, ``æ``), as in PostgreSQL.
 MAX_ACCENTED_CHARS = 127
 #: A longer run of letters is data (base64, a minified line), not an identifier: it is not divided into parts.
 MAX_IDENTIFIER_CHARS = 64
