@@ -43,7 +43,7 @@ _OPTIONS = (
 #: What git, curl and ssh write, and what it means to whoever registered the repository. The first match counts.
 _REASONS = (
     (r"Unable to create '[^']*\.lock'", "a lock file of git is in the mirror; if no git runs there, remove it: {line}"),
-    (r"[Rr]edirect", "it redirects to another address: register that one"),
+    (r"error: 30[12378]\b|base from redirection", "it redirects to another address: register that one"),
     (r"Authentication failed|could not read (?:Username|Password)|error: 40[13]\b", "{login}"),
     (r"Permission denied \(|Too many authentication failures|HTTP Basic: Access denied", "{login}"),
     (r"Host key verification failed", "its ssh host key is not known: add it to known_hosts of this process's user"),

@@ -163,7 +163,7 @@ def test_a_folder_has_one_form() -> None:
     assert folder_of(" ./docs//adr/ ", field="adr_path") == "docs/adr"
 
 
-# ---- what is skipped -------------------------------------------------------------------------------------------------
+# ---- what is skipped ------------------------------------------------------------------------------------------------
 
 
 def test_refused_names_are_told_in_every_scope_and_outside_all() -> None:
