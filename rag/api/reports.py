@@ -1,0 +1,153 @@
+"""The shapes of runs, reports, coverage and verified citations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.reverse import reverse
+
+from rag.api.requests import SCOPES
+from rag.models import IndexRun, RunState
+
+
+class SkippedFile(serializers.Serializer[Any]):
+    """A tracked file that is not indexed."""
+
+    path = serializers.CharField()
+    reason = serializers.CharField()
+
+
+class CodeLanguage(serializers.Serializer[Any]):
+    """One programming language's part of the code."""
+
+    files = serializers.IntegerField()
+    chunks = serializers.IntegerField()
+    cutBySize = serializers.IntegerField(required=False, help_text="Files that could not be cut at symbols.")
+
+
+class ScopeReport(serializers.Serializer[Any]):
+    """What the run did to one scope; chunks, and files (or sessions with messages)."""
+
+    files = serializers.IntegerField()
+    created = serializers.IntegerField()
+    deleted = serializers.IntegerField()
+    unchanged = serializers.IntegerField()
+    languages = serializers.DictField(child=CodeLanguage(), required=False, help_text="Code only.")
+    fallbacks = SkippedFile(many=True, required=False, help_text="Code only: files cut by size, and why.")
+
+
+class ScopeReports(serializers.Serializer[Any]):
+    """By scope; a scope that was not asked for is not there."""
+
+    docs = ScopeReport(required=False)
+    adr = ScopeReport(required=False)
+    session = ScopeReport(required=False)
+    code = ScopeReport(required=False)
+
+
+class EmbeddingReport(serializers.Serializer[Any]):
+    """In chunks, embedded + reused + skipped + failed are the chunks of the run's scopes."""
+
+    available = serializers.BooleanField(allow_null=True, help_text="null: nothing had to be embedded.")
+    provider = serializers.CharField()
+    model = serializers.CharField(allow_null=True)
+    embedded = serializers.IntegerField()
+    reused = serializers.IntegerField()
+    skipped = serializers.IntegerField(help_text="Without a vector.")
+    truncated = serializers.IntegerField()
+    failed = serializers.IntegerField(help_text="Whose text failed by itself.")
+    texts = serializers.IntegerField(help_text="Sent to the provider.")
+    characters = serializers.IntegerField()
+    tokens = serializers.IntegerField(allow_null=True, help_text="The provider's own count.")
+    reason = serializers.CharField(allow_null=True, help_text="Why vectors are missing.")
+
+
+class Report(serializers.Serializer[Any]):
+    """What a finished run did."""
+
+    scopes = ScopeReports()
+    embedding = EmbeddingReport()
+    skippedFiles = SkippedFile(many=True)
+    commit = serializers.CharField(allow_null=True)
+    startedAt = serializers.DateTimeField()
+    finishedAt = serializers.DateTimeField()
+
+
+class RunOptions(serializers.Serializer[Any]):
+    """What was asked for."""
+
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES), required=False)
+    sessions = serializers.ListField(child=serializers.CharField(), required=False)
+    fromScratch = serializers.BooleanField(required=False)
+    embed = serializers.BooleanField(required=False)
+    retryFailed = serializers.BooleanField(required=False)
+
+
+class Progress(serializers.Serializer[IndexRun]):
+    """Where the run stands."""
+
+    phase = serializers.CharField(help_text="listing, reading, embedding or writing; empty before and after.")
+    done = serializers.IntegerField()
+    total = serializers.IntegerField(help_text="0 where it is not known.")
+    at = serializers.DateTimeField(source="progress_at", allow_null=True)
+
+
+@extend_schema_serializer(component_name="Run")
+class RunRow(serializers.ModelSerializer[IndexRun]):
+    """One reindex. ``report`` is null until it has succeeded."""
+
+    url = serializers.SerializerMethodField()
+    state = serializers.ChoiceField(choices=RunState.choices)
+    requestedBy = serializers.SerializerMethodField()
+    options = RunOptions()
+    progress = Progress(source="*")
+    commit = serializers.CharField()
+    report = serializers.SerializerMethodField()
+    error = serializers.CharField(help_text="Why it ended without a result; empty otherwise.")
+    createdAt = serializers.DateTimeField(source="created_at")
+    startedAt = serializers.DateTimeField(source="started_at", allow_null=True)
+    finishedAt = serializers.DateTimeField(source="finished_at", allow_null=True)
+
+    class Meta:
+        model = IndexRun
+        fields = (
+            "id",
+            "url",
+            "state",
+            "trigger",
+            "requestedBy",
+            "options",
+            "progress",
+            "commit",
+            "report",
+            "error",
+            "createdAt",
+            "startedAt",
+            "finishedAt",
+        )
+        read_only_fields = fields
+
+    @extend_schema_field(OpenApiTypes.URI)
+    def get_url(self, run: IndexRun) -> str:
+        """The run's own address."""
+        request: Request = self.context["request"]
+        return reverse("api:run", kwargs={"slug": run.project.slug, "id": run.pk}, request=request)
+
+    def get_requestedBy(self, run: IndexRun) -> str | None:
+        """The user's name."""
+        return run.requested_by.get_username() if run.requested_by else None
+
+    @extend_schema_field(Report(allow_null=True))
+    def get_report(self, run: IndexRun) -> Any:
+        """The report of a run that has succeeded."""
+        return run.report or None
+
+
+class FinishedReindex(Report):
+    """The report, and the run that made it."""
+
+    run = RunRow()
