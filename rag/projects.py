@@ -89,7 +89,7 @@ def local_head(address: RepositoryAddress, *, ref: str) -> Commit | None:
 
 def find_project(*, slug: str) -> Project:
     """The project for an operator's command; ``NotFound`` says how to register one."""
-    found = Project.objects.filter(slug=slug).first() if "\0" not in slug else None
+    found = Project.objects.filter(slug=slug).first() if slug.isprintable() else None
     if found is None:
         raise NotFound(f"There is no project {slug!r}. Register it with manage.py add_project.")
     return found
@@ -101,7 +101,7 @@ def project_for(*, user: AnyUser, slug: str) -> tuple[Project, Role]:
     A superuser is a maintainer of every project; being staff alone opens none. ``NotFound`` for everybody else outside
     the project, in the same words whether it exists or not.
     """
-    if user.is_authenticated and user.is_active and "\0" not in slug:
+    if user.is_authenticated and user.is_active and slug.isprintable():
         if user.is_superuser:
             project = Project.objects.filter(slug=slug).first()
             if project is not None:
@@ -124,7 +124,7 @@ def require_ready(project: Project) -> None:
 
 def user_exists(*, username: str) -> bool:
     """Whether there is such a user: a password is only asked for when there is none."""
-    return "\0" not in username and User.objects.filter(username=username).exists()
+    return username.isprintable() and User.objects.filter(username=username).exists()
 
 
 @transaction.atomic

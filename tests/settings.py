@@ -35,3 +35,6 @@ os.environ["RAG_EMBEDDING_MODEL"] = ""
 os.environ["OLLAMA_BASE_URL"] = "http://127.0.0.1:9"
 
 from ragproject.settings import *  # noqa: E402, F403
+
+# Hashing a password is slow on purpose; tests hash many and keep none.
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
