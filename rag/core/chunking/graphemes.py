@@ -51,5 +51,6 @@ def _boundary_before(source: str, offset: int, low: int) -> int:
     if flags is None:
         return int(sure.end())
     # Flags are pairs, counted from the first of the row: the last pair (or half) starts at an even distance.
-    size = flags.end() - flags.start()
-    return int(flags.start()) + (size - 1) // 2 * 2
+    first: int = flags.start()
+    size: int = flags.end() - first
+    return first + (size - 1) // 2 * 2

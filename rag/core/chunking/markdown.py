@@ -160,7 +160,7 @@ def _not_blank(source: str, found: Iterable[Section]) -> list[Section]:
 
 def _outline(source: str) -> _Outline:
     front = read_front_matter(source)
-    title = _label(front.title)
+    title = _label(front.title.replace("\0", "\ufffd"))
     # Line ends as CommonMark has them (a lone ``\r`` is one): the parser counts lines, these are their offsets.
     text = source[front.end :]
     if "\r" in text:
@@ -219,8 +219,10 @@ def _is_mechanism(block: Token, inline: str) -> bool:
 
 def _plain_label(markdown: str, parser: MarkdownIt, env: dict[str, Any]) -> str:
     """A heading's text without its markup: links and emphasis leave their text, images their description."""
+    if len(markdown) > _MAX_INLINE_CHARS:
+        return _label(markdown)
     markdown = _ATTRIBUTES.sub("", markdown)
-    if len(markdown) > _MAX_INLINE_CHARS or not _MARKUP.search(markdown):
+    if not _MARKUP.search(markdown):
         return _label(markdown)
     tokens: list[Token] = []
     parser.inline.parse(markdown, parser, env, tokens)

@@ -21,9 +21,10 @@ _PARAGRAPH = re.compile(r"\n[ \t\r]*\n")
 #: White space to cut at. No-break spaces hold a number and its unit together ("5 120 km"), so they are none.
 _SPACE = re.compile(r"[^\S\u00a0\u2007\u202f]")
 #: Chinese and Japanese put no space after a sentence; closing marks stay with it.
-_SENTENCE_END = re.compile(r"[。！？｡][」』）〉》】”’]*")
+_ENDS, _CLOSERS = "。！？｡", "」』）〉》】”’"
+_SENTENCE_END = re.compile(rf"[{_ENDS}][{_ENDS}{_CLOSERS}]*(?=[^{_ENDS}{_CLOSERS}])")
 _WORD_START = re.compile(
-    r"(?<=[^\S\u00a0\u2007\u202f])\S|(?<=[。！？｡])[^\s。！？｡」』）〉》】”’]|(?<=[。！？｡][」』）〉》】”’])[^\s」』）〉》】”’]"
+    rf"(?<=[^\S\u00a0\u2007\u202f])\S|(?:(?<=[{_ENDS}])|(?<=[{_ENDS}][{_CLOSERS}]))[^\s{_ENDS}{_CLOSERS}]"
 )
 _TABLE_ROW = re.compile(r"[ \t]{0,3}\|")
 
@@ -121,7 +122,7 @@ def _preferred_cut(source: str, fresh: int, low: int, limit: int) -> int:
     line_start = source.rfind("\n", fresh, low) + 1
     if line_start > fresh and _TABLE_ROW.match(source, line_start):
         return line_start
-    sentence = _last(_SENTENCE_END, source, low, limit)
+    sentence = _last(_SENTENCE_END, source, low, limit + 1)
     if sentence is not None:
         return sentence.end()
     space = _last(_SPACE, source, low, limit + 1)
