@@ -267,7 +267,9 @@ def _git_directory(path: Path) -> list[Path] | None:
         return [directory, *common]
     if dot_git.is_dir():
         return [dot_git]
-    return [path] if (path / "HEAD").exists() and (path / "objects").is_dir() and (path / "refs").is_dir() else None
+    head = path / "HEAD"  # in old repositories a link, which dangles once refs are packed
+    is_bare = (head.exists() or head.is_symlink()) and (path / "objects").is_dir() and (path / "refs").is_dir()
+    return [path] if is_bare else None
 
 
 def _full_id(identifier: str) -> str:

@@ -37,7 +37,7 @@ _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=20"
 _OPTIONS = (
     *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),  # bytes a second for so long: a dead line
     *("-c", "fetch.unpackLimit=1", "-c", "gc.pruneExpire=never"),
-    *("-c", "core.filesRefLockTimeout=2000", "-c", "core.packedRefsTimeout=5000"),
+    *("-c", "core.filesRefLockTimeout=1000", "-c", "core.packedRefsTimeout=5000"),
 )
 
 #: What git, curl and ssh write, and what it means to whoever registered the repository. The first match counts.

@@ -214,7 +214,7 @@ def test_refused_and_missing_credentials_are_told_by_the_variables_name(
 ) -> None:
     make_repository({"README.md": "one"})
     server.login = "bot:right"
-    with pytest.raises(SourceUnavailable, match="refuses the credentials in .* HARBOUR_TOKEN") as caught:
+    with pytest.raises(SourceUnavailable, match=r"refuses the credentials in .* HARBOUR_TOKEN") as caught:
         update(server, mirrors, token=TOKEN)
     assert TOKEN not in str(caught.value)
     with pytest.raises(SourceUnavailable, match="asks for credentials"):
