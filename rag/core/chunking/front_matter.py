@@ -15,7 +15,7 @@ from rag.core.chunking.text import BOM
 _OPENING = re.compile(r"(---|\+\+\+)[ \t]*\r?\n")
 _YAML_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 _TOML_CLOSING = re.compile(r"^\+\+\+[ \t]*\r?$", re.MULTILINE)
-_COMMENTS = re.compile(r"(?:[ \t]*#[^\n]*\n)*")
+_COMMENTS = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n|\r\n)*")
 #: What a mapping's first line looks like. A rule (``---``) above prose is not followed by one.
 _YAML_KEY = re.compile(r"""(?:[\w.-]+|"[^"\n]*"|'[^'\n]*')[ \t]*:(?=\s|$)""")
 #: The title's own line, and the indented or empty ones that go on with it.
@@ -56,6 +56,8 @@ def read_front_matter(source: str) -> FrontMatter:
 
 
 def _is_mapping(block: str) -> bool:
+    if block.startswith(("\n", "\r\n")):
+        return False  # a rule, then a paragraph
     comments = _COMMENTS.match(block)
     after = comments.end() if comments else 0
     return after == len(block) or _YAML_KEY.match(block, after) is not None

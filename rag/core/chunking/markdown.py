@@ -35,8 +35,8 @@ from rag.core.types import Passage
 #: an ordinary heading; a paragraph above ``---`` by mistake would otherwise be repeated in front of each of its chunks.
 MAX_HEADING_CHARS = 300
 
-#: Inline markup longer than this is no heading anyone wrote; taken as it is, without parsing it.
-_MAX_INLINE_CHARS = 2000
+#: A heading longer than this is no heading anyone wrote and taken as it is: unclosed links in it cost quadratic time.
+_MAX_INLINE_CHARS = 2 * MAX_HEADING_CHARS
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 #: Without a line like these there is neither a heading nor a table, and nothing to parse.
