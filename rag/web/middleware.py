@@ -1,4 +1,4 @@
-"""The last net: whatever fails, a caller gets a status and a plain sentence, below ``/api/`` as JSON, else as a page."""
+"""The last net: whatever fails, a caller gets a plain sentence, as JSON below ``/api/`` and as a page elsewhere."""
 
 from __future__ import annotations
 
