@@ -16,8 +16,9 @@ from ragproject.embedded_postgres import EmbeddedPostgresError
 
 SYSTEM_USER = "rag-postgres"
 
-#: Linux capability 2, CAP_DAC_READ_SEARCH: enter and read folders whatever their mode, write nothing more than before.
-_READ_SEARCH_BIT = 1 << 2
+#: Linux capabilities. CAP_DAC_READ_SEARCH (2): enter and read folders whatever their mode, write nothing more than
+#: before. CAP_SETPCAP (8): needed to hand the first one on.
+_READ_SEARCH, _SET_CAPABILITIES = 1 << 2, 1 << 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def switch_to(account: Account, *, executables: Path, data: Path) -> Switch:
     if closed is None:
         return Switch(options=(("user", account.uid), ("group", account.gid), ("extra_groups", [])))
     setpriv = shutil.which("setpriv")
-    if setpriv is None or not _may_grant_read_search():
+    if setpriv is None or not may_grant_read_search():
         raise EmbeddedPostgresError(
             f"PostgreSQL cannot run as root, and its user {account.name} cannot enter {closed}: move the project and "
             "RAG_DATA_DIR to folders that every user can enter (such as /srv and /var/lib), run as another user than "
@@ -94,6 +95,7 @@ def switch_to(account: Account, *, executables: Path, data: Path) -> Switch:
             "--clear-groups",
             "--inh-caps=+dac_read_search",
             "--ambient-caps=+dac_read_search",
+            "--securebits=+no_setuid_fixup",  # else access(), with which initdb looks for postgres, ignores it
             "--no-new-privs",
         )
     )
@@ -113,13 +115,15 @@ def _allows(status: os.stat_result, account: Account, bit: int) -> bool:
     return bool(status.st_mode & bit)
 
 
-def _may_grant_read_search() -> bool:
+def may_grant_read_search() -> bool:
+    """Whether this process may hand on the capability to pass closed folders (Linux, root, not every container)."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:  # no Linux
         return False
     masks = dict(line.split(":\t", 1) for line in lines if line.startswith("Cap"))
-    return all(int(masks.get(name, "0"), 16) & _READ_SEARCH_BIT for name in ("CapPrm", "CapBnd"))
+    permitted, bounding = (int(masks.get(name, "0"), 16) for name in ("CapPrm", "CapBnd"))
+    return bool(permitted & bounding & _READ_SEARCH and permitted & _SET_CAPABILITIES)
 
 
 def _system_account() -> Account:

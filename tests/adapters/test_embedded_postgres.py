@@ -18,13 +18,15 @@ from typing import Any
 import pytest
 
 from ragproject.embedded_postgres import EmbeddedPostgresError
-from ragproject.embedded_postgres.account import Account, first_closed_folder
+from ragproject.embedded_postgres.account import Account, first_closed_folder, may_grant_read_search, switch_to
 from ragproject.embedded_postgres.cluster import Cluster, State
 from ragproject.embedded_postgres.launcher import server
 
 ROOT = Path(__file__).resolve().parents[2]
 AS_ROOT = os.geteuid() == 0
-only_root = pytest.mark.skipif(not AS_ROOT, reason="is about what only root can do")
+only_root = pytest.mark.skipif(
+    not (AS_ROOT and may_grant_read_search()), reason="is about what only root with all its capabilities can do"
+)
 
 #: A client that says where the socket lies, and leaves when its standard input ends.
 CLIENT = """
@@ -342,6 +344,23 @@ def test_the_folder_in_the_way_is_found(tmp_path: Path) -> None:
 
 
 @only_root
+def test_a_user_that_root_becomes_reaches_closed_folders_and_may_not_write_there(tmp_path: Path) -> None:
+    program = tmp_path / "closed/postgres"
+    program.parent.mkdir(mode=0o700)
+    program.write_text(
+        """#!/bin/sh
+        id -u
+        test -x "$0" && echo may run it
+        touch "$0.new" 2>/dev/null || echo may not write
+        """
+    )
+    program.chmod(0o755)
+    switch = switch_to(Account(uid=65534, gid=65534, name="nobody"), executables=program.parent, data=tmp_path / "data")
+    done = subprocess.run([*switch.prefix, program], capture_output=True, text=True, **dict(switch.options))
+    assert done.stdout.splitlines() == ["65534", "may run it", "may not write"]
+
+
+@only_root
 def test_root_uses_a_folder_below_a_closed_one_and_leaves_it_closed(home: Path) -> None:
     home.parent.chmod(0o700)
     client = start(CLIENT, home)
@@ -368,7 +387,8 @@ def test_an_ordinary_user_makes_and_uses_a_cluster(tmp_path: Path) -> None:
     shutil.chown(home.parent, 65534)
     # The capability lets that user read this project's environment, wherever it lies; it writes nothing more.
     become = ("setpriv", "--reuid=65534", "--clear-groups", "--inh-caps=+dac_read_search")
-    code, _, err = run(CLIENT, home, prefix=(*become, "--ambient-caps=+dac_read_search"), TMPDIR=str(home.parent))
+    become += ("--ambient-caps=+dac_read_search", "--securebits=+no_setuid_fixup")
+    code, _, err = run(CLIENT, home, prefix=become, TMPDIR=str(home.parent))
     assert (code, err) == (0, "")
     assert home.stat().st_uid == 65534
     # Root next, on the same folder: the server is the owner's again, and so are the files.
