@@ -16,9 +16,10 @@ _MODIFIERS = "\u02b9-\u02df"
 _INVISIBLE = re.compile(f"[{_INVISIBLES}]+")
 _SUPERSCRIPT = re.compile(f"[{_SUPERSCRIPTS}]+")
 _MODIFIER = re.compile(f"[{_MODIFIERS}]")
-_ODD = re.compile(f"[{_INVISIBLES}{_SUPERSCRIPTS}{_MODIFIERS}İ]")
+_ODD = re.compile(f"[{_INVISIBLES}{_SUPERSCRIPTS}{_MODIFIERS}]")
 _MARK = regex.compile(r"\p{Mn}|\p{Mc}")
-_STRESS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}+")
+#: Stress marks, and marks that stand on no letter.
+_STRAY = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}])\p{Mn}+|(?<![\p{L}\p{N}\p{M}])\p{M}+")
 #: Normalising is quadratic in a run of marks. No grapheme of a language has more than 32 code points.
 _MARK_FLOOD = regex.compile(r"(\p{M}{32})\p{M}+")
 
@@ -53,18 +54,27 @@ def normalise(text: str) -> str:
     if text.isascii():
         return text
     if _ODD.search(text):
-        text = _MODIFIER.sub("'", _INVISIBLE.sub("", text.replace("İ", "I")))
+        text = _MODIFIER.sub("'", _INVISIBLE.sub("", text))
         # A superscript is no part of the word it stands at: ``km²``, a footnote's mark.
         text = _SUPERSCRIPT.sub(r" \g<0>", text)
     if len(text) > 32:
         text = _MARK_FLOOD.sub(r"\1", text)
-    text = unicodedata.normalize("NFKC", text)
-    return str(_STRESS.sub("", text)) if contains_marks(text) else text
+    # The lower case of İ is not one letter.
+    text = unicodedata.normalize("NFKC", text).replace("İ", "I")
+    return str(_STRAY.sub("", text)) if contains_marks(text) else text
 
 
 def contains_marks(text: str) -> bool:
     """Whether any combining mark that belongs to a word is in the text."""
     return _MARK.search(text) is not None
+
+
+def mark_ranges() -> str:
+    """All combining marks that belong to words, as ranges for a character class."""
+    codes = {code for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)) in ("Mn", "Mc")}
+    firsts = sorted(code for code in codes if code - 1 not in codes)
+    lasts = sorted(code for code in codes if code + 1 not in codes)
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
 
 
 def unaccent(word: str) -> str:

@@ -15,8 +15,9 @@ from functools import lru_cache
 import regex
 
 from rag.core.accents import normalise, unaccent
+from rag.core.chains import cut_token, find_chains, part_spans
 from rag.core.query import QueryWord
-from rag.core.terms import cut_token, find_chains, part_spans, phrase_terms
+from rag.core.terms import phrase_terms
 
 #: More marks than this in one passage show nothing any more.
 MAX_HIGHLIGHTS = 100

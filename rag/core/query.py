@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rag.core.accents import unaccent
 from rag.core.errors import InvalidInput
-from rag.core.terms import analyse, unaccent
+from rag.core.terms import analyse
 
 #: From the contract of the search: one question, not a document. A longer text (a pasted trace) is refused, not cut.
 MAX_QUERY_CHARS = 2000

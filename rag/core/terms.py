@@ -32,41 +32,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import PurePosixPath
 
-import regex
-
-from rag.core.accents import contains_marks, folded_variants, latin_twin, normalise, unaccent
+from rag.core.accents import folded_variants, normalise
+from rag.core.chains import MAX_IDENTIFIER_CHARS, chain_pattern, split_chain, split_short_chain
 from rag.core.types import Scope
-
-__all__ = [
-    "ACCENT_SENSITIVE",
-    "ANALYSIS_VERSION",
-    "MAX_TOKEN_CHARS",
-    "Analysed",
-    "analyse",
-    "chunk_terms",
-    "count_words",
-    "cut_token",
-    "find_chains",
-    "folded_variants",
-    "index_terms",
-    "normalise",
-    "part_spans",
-    "phrase_terms",
-    "unaccent",
-]
 
 #: Raise it when the same text gives other terms than before: stored chunks then need their terms again.
 ANALYSIS_VERSION = 1
-#: Longer tokens are cut, on both sides. PostgreSQL drops a lexeme above 2047 bytes with no more than a NOTICE; this
-#: many code points are at most 1020 bytes, and no word is longer.
-MAX_TOKEN_CHARS = 255
-#: The same for tokens with letters beyond ASCII: dropping accents may double them (``ß``, ``æ``), as in PostgreSQL.
-MAX_ACCENTED_CHARS = 127
-#: A longer run of letters is data (base64, a minified line), not an identifier: it is not divided into parts.
-MAX_IDENTIFIER_CHARS = 64
 #: Languages whose Snowball stemmer needs the accents to find the ending: ``atracação`` and ``atracações`` are one stem,
 #: ``atracacao`` and ``atracacoes`` two (measured: Portuguese nDCG@10 0.917 with accents, 0.914 without). Both forms are
 #: indexed. The text search configurations of the other languages drop accents themselves, before stemming.
@@ -80,31 +53,6 @@ ACCENT_SENSITIVE = frozenset(
 _NAMES = {"c++": "cpp", "c#": "csharp", "f#": "fsharp"}
 _NAMED = re.compile(r"(?<!\w)(?:c\+\+|[cf]#)(?!\w)", re.IGNORECASE)
 
-#: Identifier characters, joined without a space by what joins identifiers, file names, versions and numbers.
-_JOINT = r"(?:[.\-\u2010]|::|(?<=[0-9]),(?=[0-9]))"
-_CHAIN_ASCII = re.compile(rf"[A-Za-z0-9_]+(?:{_JOINT}[A-Za-z0-9_]+)*")
-_CHAIN = re.compile(rf"\w+(?:{_JOINT}\w+)*")
-_WORD = r"(?:[\p{L}\p{N}][\p{L}\p{N}\p{Mn}\p{Mc}]*+|_)++"
-_CHAIN_MARKED = regex.compile(rf"{_WORD}(?:{_JOINT}{_WORD})*")
-
-#: Most words by far, and nothing to divide in them: at most a first capital.
-_PLAIN_WORD = re.compile(r"[A-Za-z][a-z]*|[A-ZÀ-ÖØ-Þa-zß-öø-ÿ][a-zß-öø-ÿ]*|[А-ЯЁа-яё][а-яё]*|[0-9]{1,64}")
-_LINK = re.compile(r"\.|::|,")
-_INNER = re.compile(r"[_\-\u2010]+")
-_VERSION = re.compile(r"v?[0-9]", re.IGNORECASE)
-#: ``safe|Join``, ``HTTP|Server``, but ``URLs`` is one word.
-_CAMEL_ASCII = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A-Z]s(?![a-z]))")
-_CAMEL = regex.compile(
-    r"(?<=[\p{Ll}\p{N}\p{M}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})(?!\p{Lu}s(?!\p{Ll}))", flags=regex.VERSION1
-)
-_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー"
-_SCRIPT_RUN = regex.compile(
-    rf"(?P<spaceless>[{_SPACELESS}][{_SPACELESS}\p{{M}}]*)"
-    r"|\p{N}*(?:\p{Latin}[\p{Latin}\p{N}\p{M}]*|\p{Cyrillic}[\p{Cyrillic}\p{N}\p{M}]*|\p{Greek}[\p{Greek}\p{N}\p{M}]*)"
-    rf"|[^\p{{Latin}}\p{{Cyrillic}}\p{{Greek}}{_SPACELESS}]+"
-)
-_CLUSTER = regex.compile(r".\p{M}*")
-
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
@@ -116,20 +64,6 @@ class Analysed:
     wholes: tuple[str, ...] = ()
     #: Characters of scripts without spaces, once each; on the index side only.
     characters: tuple[str, ...] = ()
-
-
-def find_chains(normalised: str) -> list[tuple[int, str]]:
-    """Everything in a normalised text that ``part_spans`` can divide, with its offset."""
-    return [(match.start(), match.group()) for match in _chain_pattern(normalised).finditer(normalised)]
-
-
-def part_spans(chain: str) -> list[tuple[int, int]]:
-    """Where the parts of a chain stand in it: ``safeJoin`` gives ``(0, 4), (4, 8)``."""
-    spans: list[tuple[int, int]] = []
-    for segment in re.finditer(r"[^.:,_\-\u2010]+", chain):
-        for start, end, _ in _segment_parts(segment.group()):
-            spans.append((segment.start() + start, segment.start() + end))
-    return spans
 
 
 def analyse(text: str) -> Analysed:
@@ -147,11 +81,6 @@ def index_terms(text: str, *, language: str) -> str:
 def count_words(*terms: str) -> int:
     """How many words several strings of ``index_terms`` or ``chunk_terms`` hold, derived terms not counted."""
     return sum(len(text.partition("\n")[0].split()) for text in terms)
-
-
-def cut_token(token: str) -> str:
-    """The token no longer than both sides keep it."""
-    return token[: MAX_TOKEN_CHARS if token.isascii() else MAX_ACCENTED_CHARS]
 
 
 def phrase_terms(text: str) -> str:
@@ -205,8 +134,8 @@ _field_terms = lru_cache(maxsize=4096)(_terms)
 def _read(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Words separated by spaces; wholes; characters."""
     text = normalise(text)
-    chains = _chain_pattern(text).findall(text)
-    split = _split_cached if max(map(len, chains), default=0) <= MAX_IDENTIFIER_CHARS else _split
+    chains = chain_pattern(text).findall(text)
+    split = split_short_chain if max(map(len, chains), default=0) <= MAX_IDENTIFIER_CHARS else split_chain
     read = [terms for terms in map(split, chains) if terms[0]]
     wholes: dict[str, None] = {}
     characters: dict[str, None] = {}
@@ -216,73 +145,3 @@ def _read(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     if "#" in text or "++" in text:
         wholes.update((_NAMES[name.lower()], None) for name in _NAMED.findall(text))
     return " ".join([terms[0] for terms in read]), tuple(wholes), tuple(characters)
-
-
-def _chain_pattern(normalised: str) -> re.Pattern[str]:
-    if normalised.isascii():
-        return _CHAIN_ASCII
-    # ``re`` does not count combining marks as part of a word, and is twice as fast where there are none.
-    pattern: re.Pattern[str] = _CHAIN_MARKED if contains_marks(normalised) else _CHAIN
-    return pattern
-
-
-def _segment_parts(segment: str) -> list[tuple[int, int, bool]]:
-    """Start and end of each part of a run of letters and digits, and whether it is written without spaces."""
-    if segment.isascii():
-        if len(segment) > MAX_IDENTIFIER_CHARS or segment.islower() or segment.isdigit():
-            return [(0, len(segment), False)]
-        return _cut(segment, 0, _CAMEL_ASCII)
-    parts: list[tuple[int, int, bool]] = []
-    for run in _SCRIPT_RUN.finditer(segment):
-        if run["spaceless"]:
-            parts += _pairs(run.group(), run.start())
-        elif len(run.group()) > MAX_IDENTIFIER_CHARS or run.group().islower():
-            parts.append((*run.span(), False))
-        else:
-            parts += _cut(run.group(), run.start(), _CAMEL)
-    return parts
-
-
-def _cut(run: str, offset: int, boundary: re.Pattern[str]) -> list[tuple[int, int, bool]]:
-    cuts = [0, *(match.start() for match in boundary.finditer(run)), len(run)]
-    return [(offset + start, offset + end, False) for start, end in pairwise(cuts)]
-
-
-def _pairs(run: str, offset: int) -> list[tuple[int, int, bool]]:
-    """Every two neighbouring characters, each with its marks; a lone one is itself."""
-    clusters = [(offset + match.start(), offset + match.end()) for match in _CLUSTER.finditer(run)]
-    if len(clusters) == 1:
-        return [(*clusters[0], True)]
-    return [(left[0], right[1], True) for left, right in pairwise(clusters)]
-
-
-def _split(chain: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    if _PLAIN_WORD.fullmatch(chain):
-        return cut_token(chain.lower()), (), ()
-    words: list[str] = []
-    characters: list[str] = []
-    wholes: list[str] = []
-    names: list[str] = []
-    for component in _LINK.split(chain):
-        segments = [segment for segment in _INNER.split(component) if segment]
-        parts = [(segment[a:b], spaceless) for segment in segments for a, b, spaceless in _segment_parts(segment)]
-        words += [cut_token(part.lower()) for part, _ in parts]
-        pairs = "".join(part for part, spaceless in parts if spaceless)
-        characters += [character.lower() for character in _CLUSTER.findall(pairs)]
-        name = "" if pairs else cut_token("".join(segments).lower())
-        names.append(name)
-        if name and len(parts) > 1:
-            wholes.append(name)
-    if len(names) > 1:
-        is_version = _VERSION.match(names[0]) and all(name[:1].isdigit() for name in names[1:])
-        is_acronym = all(len(name) == 1 for name in names)
-        if is_version or is_acronym:
-            wholes.append(cut_token("".join(names)))
-        else:
-            wholes += [cut_token(left + right) for left, right in pairwise(names) if left and right]
-    if not chain.isascii():
-        wholes += [twin for whole in wholes if (twin := latin_twin(whole)) != whole]
-    return " ".join(words), tuple(dict.fromkeys(wholes)), tuple(dict.fromkeys(characters))
-
-
-_split_cached = lru_cache(maxsize=32768)(_split)

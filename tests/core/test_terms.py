@@ -7,21 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rag.core.terms import (
-    ACCENT_SENSITIVE,
-    MAX_TOKEN_CHARS,
-    analyse,
-    chunk_terms,
-    count_words,
-    cut_token,
-    find_chains,
-    folded_variants,
-    index_terms,
-    normalise,
-    part_spans,
-    phrase_terms,
-    unaccent,
-)
+from rag.core.accents import folded_variants, normalise, unaccent
+from rag.core.chains import MAX_TOKEN_CHARS, cut_token, find_chains, part_spans
+from rag.core.terms import ACCENT_SENSITIVE, analyse, chunk_terms, count_words, index_terms, phrase_terms
 from rag.core.types import Scope
 
 #: Text as people write it, with the letters, joints and marks that trip an analyser.
