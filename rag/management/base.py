@@ -21,7 +21,6 @@ from django.db import connections
 
 from rag.core.errors import RagError
 from rag.core.paths import printable as escaped
-from ragproject.embedded_postgres import EmbeddedPostgresError
 
 FAILED = 1
 USAGE = 2
@@ -105,7 +104,7 @@ class RagCommand(BaseCommand):
             return super().execute(*args, **options)
         except CommandError:  # among them the embedded database's own plain sentence
             raise
-        except (RagError, EmbeddedPostgresError, ImproperlyConfigured) as error:
+        except (RagError, ImproperlyConfigured) as error:
             raise CommandError(one_line(str(error)), returncode=FAILED) from error
         except DatabaseProblem as error:
             raise CommandError(database_message(error), returncode=FAILED) from error
@@ -143,7 +142,7 @@ class RagCommand(BaseCommand):
         self.execute(*vars(options).pop("args", ()), **vars(options))
 
     def _leave(self, message: str, code: int) -> NoReturn:
-        self.stderr.write(f"Error: {printable(message)}" if code != INTERRUPTED else message)
+        self.stderr.write(one_line(message) if code == INTERRUPTED else f"Error: {printable(one_line(message))}")
         sys.exit(code)
 
 
