@@ -70,7 +70,7 @@ def table(found: Mapping[str, Any]) -> Table:
     for row in body:
         scope = found["scopes"][row[0]]
         fresh = scope["indexed"] - scope["stale"]
-        bar = ProgressBar(total=max(scope["total"], 1), completed=fresh, width=BAR_WIDTH) if scope["total"] else ""
+        bar = _bar(fresh, scope["total"]) if scope["total"] else ""
         numbers = [Text(value, style="yellow" if _is_gap(column, value) else "") for column, value in _pairs(row)]
         shown.add_row(row[0], bar, *numbers)
     return shown
@@ -103,6 +103,12 @@ def remarks(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"last run {run['id']}: {run['state']}, {run['finishedAt']}" + (
             f": {run['error']}" if run["error"] else ""
         )
+
+
+def _bar(completed: int, total: int) -> ProgressBar:
+    return ProgressBar(
+        total=total, completed=completed, width=BAR_WIDTH, complete_style="green", finished_style="green"
+    )
 
 
 def _pairs(row: tuple[str, ...]) -> Iterator[tuple[str, str]]:
