@@ -23,7 +23,9 @@ class OpenedSource:
 
 
 @contextmanager
-def open_repository(project: Project, *, settings: RagConf | None = None, fetch: bool = False) -> Iterator[GitRepository]:
+def open_repository(
+    project: Project, *, settings: RagConf | None = None, fetch: bool = False
+) -> Iterator[GitRepository]:
     """The project's repository for reading; ``fetch`` brings a remote's mirror up to date first.
 
     Raises ``SourceRefused`` for an address that is not accepted (any more), ``SourceUnavailable`` with a plain reason.
@@ -37,9 +39,7 @@ def open_repository(project: Project, *, settings: RagConf | None = None, fetch:
     directory = settings.data_dir / "repositories"
     path = mirror_path(directory, project.slug, address.url)
     if fetch or not path.exists():
-        path = update_mirror(
-            address, directory=directory, slug=project.slug, credentials_env=project.credentials_env
-        )
+        path = update_mirror(address, directory=directory, slug=project.slug, credentials_env=project.credentials_env)
     with GitRepository(path) as repository:
         yield repository
 
@@ -50,10 +50,14 @@ def open_source(project: Project, *, settings: RagConf | None = None, fetch: boo
     settings = settings or conf()
     with open_repository(project, settings=settings, fetch=fetch) as repository:
         commit = repository.resolve(project.ref).id
-        yield OpenedSource(source=git_source(project, repository, commit, settings=settings), repository=repository, commit=commit)
+        yield OpenedSource(
+            source=git_source(project, repository, commit, settings=settings), repository=repository, commit=commit
+        )
 
 
-def git_source(project: Project, repository: GitRepository, commit: str, *, settings: RagConf | None = None) -> GitSource:
+def git_source(
+    project: Project, repository: GitRepository, commit: str, *, settings: RagConf | None = None
+) -> GitSource:
     """The project's view of one commit."""
     return GitSource(
         repository,

@@ -30,6 +30,11 @@ B = 0.75
 #: average length, stands at 0.8. Measured on ten question sets beside 1, 1.5 and the true bound k1 + 1: 1.25 is best.
 DIVISOR = 1.25
 
+#: What an occurrence in the fields A (title, symbol, file stem), B (headings, signature, context, path) and D (content)
+#: counts. Code is looked for by names: with 3, 2, 1 plain BM25 reaches 0.776 on the code questions (nDCG@10 over files,
+#: 337 questions, 17 repositories), with 1, 1, 1 it reaches 0.757. In documents a title counts by being indexed.
+FIELD_WEIGHTS: Mapping[Scope, tuple[int, int, int]] = {Scope.CODE: (3, 2, 1)}
+
 _MAX_FREQUENCY = np.iinfo(np.uint16).max
 
 Ordinals: TypeAlias = NDArray[np.int32]
@@ -89,6 +94,11 @@ class Scoring:
     def lexical_score(self, bm25: float) -> float | None:
         """A raw BM25 on the scale of 0 to 1; ``None`` for a chunk that has no word in common with the question."""
         return lexical_score(bm25, self.sum_idf)
+
+
+def field_weights(scope: Scope) -> tuple[int, int, int]:
+    """What one occurrence in the fields A, B and D counts in a scope."""
+    return FIELD_WEIGHTS.get(scope, (1, 1, 1))
 
 
 def idf(chunks: int, document_frequency: int) -> float:

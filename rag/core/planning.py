@@ -14,7 +14,8 @@ from hashlib import sha256
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
-from rag.core.terms import chunk_terms, phrase_terms
+from rag.core.bm25 import field_weights
+from rag.core.terms import chunk_terms, count_words, phrase_terms
 from rag.core.types import ChunkData, Passage, Scope
 
 #: Our namespace for chunk ids: version 5 of the DNS namespace and ``chunks.ragproject.invalid``. Never change it: every
@@ -154,7 +155,12 @@ def build_chunks(
             context=chunk.context,
         )
         embedded = content_hash(embedding_text(chunk))
-        chunks.append(replace(chunk, terms_a=terms_a, terms_b=terms_b, terms_d=terms_d, embedding_hash=embedded))
+        weights = zip(field_weights(scope), (terms_a, terms_b, terms_d), strict=True)
+        # A chunk without a word has length 1: BM25 counts it, and 0 is no chunk.
+        length = max(1, sum(weight * count_words(terms) for weight, terms in weights))
+        chunks.append(
+            replace(chunk, terms_a=terms_a, terms_b=terms_b, terms_d=terms_d, length=length, embedding_hash=embedded)
+        )
     return chunks
 
 

@@ -215,7 +215,7 @@ def _holds_key_block(text: str) -> bool:
     if "PRIVATE KEY" not in text:
         return False
     begins = list(_PEM_BEGIN.finditer(text))
-    for begin, following in zip(begins, [*begins[1:], None], strict=True):
+    for begin, following in zip(begins, [*begins[1:], None], strict=False):
         body = _PEM_BODY.match(text, begin.end())
         if body and not _is_placeholder(body.group(1)):
             return True

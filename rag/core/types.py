@@ -53,7 +53,7 @@ class Passage:
     symbol_kind: str = ""
     #: The symbol's declaration on one line, without its body (code).
     signature: str = ""
-    #: The enclosing declaration's header (code): embedded and searchable, never shown.
+    #: The enclosing declaration's header (code) or the header row of a cut table (Markdown): searchable, never shown.
     context: str = ""
 
 
@@ -112,6 +112,8 @@ class ChunkData:
     terms_a: str = ""
     terms_b: str = ""
     terms_d: str = ""
+    #: Words in the terms, by the weights of their fields: BM25's length (see ``rag.core.bm25.field_weights``).
+    length: int = 1
     #: Hex SHA-256 of the text that is embedded, without the model's prefix.
     embedding_hash: str = ""
 

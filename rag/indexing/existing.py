@@ -10,10 +10,23 @@ from django.db.models import QuerySet
 from rag.core.planning import ExistingChunk
 from rag.models import Chunk
 
-FIELDS = (
-    "id language start_offset end_offset start_line end_line title heading_path symbol symbol_kind signature context commit "
-    "metadata embedding_hash"
-).split()
+FIELDS = [
+    "id",
+    "language",
+    "start_offset",
+    "end_offset",
+    "start_line",
+    "end_line",
+    "title",
+    "heading_path",
+    "symbol",
+    "symbol_kind",
+    "signature",
+    "context",
+    "commit",
+    "metadata",
+    "embedding_hash",
+]
 
 
 def chunks_of_files(*, project_id: int, paths: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[ExistingChunk]]:
@@ -30,7 +43,9 @@ def chunks_of_files(*, project_id: int, paths: Iterable[tuple[str, str]]) -> dic
 def chunks_of_sessions(*, project_id: int, session_ids: Sequence[int]) -> dict[int, list[ExistingChunk]]:
     """The chunks of sessions by the session's primary key."""
     found: dict[int, list[ExistingChunk]] = {}
-    for session_id, chunk in _read(Chunk.objects.filter(project_id=project_id, session_id__in=session_ids), "session_id"):
+    for session_id, chunk in _read(
+        Chunk.objects.filter(project_id=project_id, session_id__in=session_ids), "session_id"
+    ):
         found.setdefault(session_id, []).append(chunk)
     return found
 

@@ -88,7 +88,13 @@ def finish(run: IndexRun, state: RunState, error: str = "") -> None:
     run.state, run.error, run.phase = state, error, ""
     run.finished_at = timezone.now()
     IndexRun.objects.filter(pk=run.pk, state=RunState.RUNNING).update(
-        state=run.state, error=run.error, phase="", report=run.report, finished_at=run.finished_at, done=run.done, total=run.total
+        state=run.state,
+        error=run.error,
+        phase="",
+        report=run.report,
+        finished_at=run.finished_at,
+        done=run.done,
+        total=run.total,
     )
 
 
@@ -113,7 +119,16 @@ def _write_records(project: Project, records: Sequence[FileRecord]) -> None:
             ],
             update_conflicts=True,
             unique_fields=["project", "scope", "path_hash"],
-            update_fields=["blob", "language", "fingerprint", "commit", "chunk_count", "skip_reason", "fallback", "indexed_at"],
+            update_fields=[
+                "blob",
+                "language",
+                "fingerprint",
+                "commit",
+                "chunk_count",
+                "skip_reason",
+                "fallback",
+                "indexed_at",
+            ],
         )
 
 

@@ -6,39 +6,41 @@ one statement is cheaper.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 from django.db import connection
 
-from rag.core.bm25 import EMPTY, pack, pack_lengths, posting_list, unpack, unpack_lengths, update_posting
+from rag.core.bm25 import EMPTY, field_weights, pack, pack_lengths, posting_list, unpack, unpack_lengths, update_posting
+from rag.core.types import Scope
 from rag.models import Chunk, Posting, ScopeIndex
 
 #: Share of a scope's chunks from which its postings are built anew: an updated posting costs about five times what a
 #: built one costs (read, merge, write), see benchmarks/indexing.py.
 REBUILD_SHARE = 0.2
 
+# How often a chunk has a lexeme, each occurrence weighted by its field's label.
+_PLAIN = "cardinality(u.positions)"
+_WEIGHTED = "(SELECT sum(CASE label WHEN 'A' THEN %(a)s WHEN 'B' THEN %(b)s ELSE %(d)s END)::int4 FROM unnest(u.weights) AS label)"
+
 # Packed as rag.core.bm25.pack does: all ordinals, then all frequencies, ascending by ordinal.
 REBUILD = """
 INSERT INTO rag_posting (project_id, scope, lexeme, packed)
 SELECT %(project)s, %(scope)s, lexeme,
-       string_agg(int4send(ordinal), ''::bytea ORDER BY ordinal) || string_agg(int2send(frequency), ''::bytea ORDER BY ordinal)
+       string_agg(int4send(ordinal), ''::bytea ORDER BY ordinal)
+       || string_agg(int2send(frequency::int2), ''::bytea ORDER BY ordinal)
 FROM (
-    SELECT c.ordinal, u.lexeme, cardinality(u.positions)::int2 AS frequency
+    SELECT c.ordinal, u.lexeme, {frequency} AS frequency
     FROM rag_chunk c CROSS JOIN LATERAL unnest(c.search_vector) u
     WHERE c.project_id = %(project)s AND c.scope = %(scope)s
 ) terms
 GROUP BY lexeme
 """
 
-LENGTHS = """
-SELECT c.ordinal, coalesce((SELECT sum(cardinality(u.positions)) FROM unnest(c.search_vector) u), 0)
-FROM rag_chunk c WHERE c.project_id = %(project)s AND c.scope = %(scope)s
-"""
-
 TERMS = """
-SELECT c.ordinal, u.lexeme, cardinality(u.positions)
+SELECT c.ordinal, u.lexeme, {frequency}
 FROM rag_chunk c CROSS JOIN LATERAL unnest(c.search_vector) u
 WHERE c.project_id = %(project)s AND c.scope = %(scope)s AND c.id = ANY(%(ids)s)
 """
@@ -49,22 +51,22 @@ Terms = list[tuple[int, str, int]]
 
 def read_terms(*, project_id: int, scope: str, chunk_ids: Sequence[UUID]) -> Terms:
     """The lexemes of chunks as they stand now."""
+    parameters = {"project": project_id, "scope": scope, "ids": list(chunk_ids)}
     with connection.cursor() as cursor:
-        cursor.execute(TERMS, {"project": project_id, "scope": scope, "ids": list(chunk_ids)})
+        cursor.execute(*_by_field(TERMS, parameters))
         return list(cursor.fetchall())
 
 
 def rebuild(*, project_id: int, scope: str) -> None:
     """Build the scope's postings and statistics from its chunks, in one statement each."""
-    parameters = {"project": project_id, "scope": scope}
     Posting.objects.filter(project_id=project_id, scope=scope).delete()
     with connection.cursor() as cursor:
-        cursor.execute(REBUILD, parameters)
-        cursor.execute(LENGTHS, parameters)
-        pairs = np.array(cursor.fetchall(), dtype=np.int64).reshape(-1, 2)
+        cursor.execute(*_by_field(REBUILD, {"project": project_id, "scope": scope}))
+    pairs = np.array(
+        list(Chunk.objects.filter(project_id=project_id, scope=scope).values_list("ordinal", "length")), dtype=np.int64
+    ).reshape(-1, 2)
     lengths = np.zeros(int(pairs[:, 0].max()) + 1 if len(pairs) else 0, dtype=np.int64)
-    # A chunk without a lexeme has length 1: it counts in N, and 0 is a hole.
-    lengths[pairs[:, 0]] = np.maximum(pairs[:, 1], 1)
+    lengths[pairs[:, 0]] = pairs[:, 1]
     _store_statistics(project_id=project_id, scope=scope, lengths=lengths)
 
 
@@ -75,27 +77,23 @@ def update(
     gone: Terms,
     come: Terms,
     removed: Sequence[int],
-    added: Sequence[int],
+    added: Mapping[int, int],
     statistics: ScopeIndex,
 ) -> None:
     """Move the postings of the touched lexemes from the terms that have gone to those that have come.
 
-    ``removed`` and ``added`` are the ordinals themselves: a chunk without any lexeme has one, too.
+    ``removed`` are the ordinals of the chunks that had the old terms, ``added`` the lengths of those with new ones.
     """
     lengths = unpack_lengths(bytes(statistics.lengths)).astype(np.int64)
     lengths = np.pad(lengths, (0, max(0, max(added, default=-1) + 1 - len(lengths))))
     lengths[list(removed)] = 0
-    lengths[list(added)] = 1
-    totals: dict[int, int] = {}
+    lengths[list(added)] = list(added.values())
     old_ordinals: dict[str, list[int]] = {}
     new_frequencies: dict[str, dict[int, int]] = {}
     for ordinal, lexeme, _ in gone:
         old_ordinals.setdefault(lexeme, []).append(ordinal)
     for ordinal, lexeme, frequency in come:
         new_frequencies.setdefault(lexeme, {})[ordinal] = frequency
-        totals[ordinal] = totals.get(ordinal, 0) + frequency
-    for ordinal, total in totals.items():
-        lengths[ordinal] = total
     touched = sorted(old_ordinals.keys() | new_frequencies.keys())
     stored = {
         posting.lexeme: posting
@@ -122,6 +120,14 @@ def update(
     Posting.objects.bulk_update(changed, ["packed"], batch_size=500)
     Posting.objects.bulk_create(created, batch_size=2000)
     _store_statistics(project_id=project_id, scope=scope, lengths=lengths)
+
+
+def _by_field(statement: str, parameters: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The statement with the scope's field weights; where all are 1, counting positions is enough."""
+    weights = field_weights(Scope(parameters["scope"]))
+    if weights == (1, 1, 1):
+        return statement.format(frequency=_PLAIN), parameters
+    return statement.format(frequency=_WEIGHTED), {**parameters, **dict(zip("abd", weights, strict=True))}
 
 
 def _store_statistics(*, project_id: int, scope: str, lengths: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:

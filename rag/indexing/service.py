@@ -95,7 +95,9 @@ def reindex(
             finish(run, RunState.FAILED, str(error))
             raise
         except KeyboardInterrupt:
-            finish(run, RunState.INTERRUPTED, "Interrupted; the index is as it was, and the next run goes on from here.")
+            finish(
+                run, RunState.INTERRUPTED, "Interrupted; the index is as it was, and the next run goes on from here."
+            )
             raise
         except Exception:
             finish(run, RunState.FAILED, "An unexpected fault; the index is as it was. The log has the details.")
@@ -120,7 +122,9 @@ def in_progress(project: Project) -> ReindexInProgress:
     """The error that names the run which holds the project."""
     running = IndexRun.objects.filter(project=project, state=RunState.RUNNING).order_by("-started_at").first()
     run_id = str(running.pk) if running else ""
-    return ReindexInProgress(f"A reindex of {project.slug} is already in progress (run {run_id or 'unknown'}).", run_id=run_id)
+    return ReindexInProgress(
+        f"A reindex of {project.slug} is already in progress (run {run_id or 'unknown'}).", run_id=run_id
+    )
 
 
 def close_dead_runs(project: Project, *, but: IndexRun | None = None) -> int:
@@ -155,9 +159,7 @@ def _begin(
     return run
 
 
-def _carry_out(
-    project: Project, request: Request, run: IndexRun, lock: ProjectLock, watcher: Watcher | None
-) -> None:
+def _carry_out(project: Project, request: Request, run: IndexRun, lock: ProjectLock, watcher: Watcher | None) -> None:
     settings = conf()
     progress = Progress(run, watcher)
     staging.discard(project_id=project.pk)
@@ -236,5 +238,3 @@ def _meter(project: Project, service: EmbeddingService | None, tally: EmbeddingT
             characters=tally.characters,
             tokens=tally.tokens,
         )
-
-

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-
-
 from rag.conf import RagConf
 from rag.core.planning import build_chunks, plan
 from rag.core.terms import ANALYSIS_VERSION
@@ -111,5 +109,3 @@ def _cut(project: Project, session: Session, event: SessionEvent, *, settings: R
         title=session.title,
         metadata=metadata,
     )
-
-

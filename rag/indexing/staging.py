@@ -16,11 +16,37 @@ from rag.models import IndexRun, StagedChunk, StagedRemoval, StagedText
 #: Rows per COPY: about 5 MB of text, a few hundred milliseconds of work.
 STAGING_BATCH = 2000
 
-COLUMNS = (
-    "run_id chunk_id project_id scope action origin_key path_hash session_id event_id content content_hash language title "
-    "heading_path symbol symbol_kind signature context start_offset end_offset start_line end_line commit metadata "
-    "terms_a terms_b terms_d embedding_hash"
-).split()
+COLUMNS = [
+    "run_id",
+    "chunk_id",
+    "project_id",
+    "scope",
+    "action",
+    "origin_key",
+    "path_hash",
+    "session_id",
+    "event_id",
+    "content",
+    "content_hash",
+    "language",
+    "title",
+    "heading_path",
+    "symbol",
+    "symbol_kind",
+    "signature",
+    "context",
+    "start_offset",
+    "end_offset",
+    "start_line",
+    "end_line",
+    "commit",
+    "metadata",
+    "terms_a",
+    "terms_b",
+    "terms_d",
+    "length",
+    "embedding_hash",
+]
 
 
 class Staging:
@@ -80,6 +106,7 @@ class Staging:
                 chunk.terms_a,
                 chunk.terms_b,
                 chunk.terms_d,
+                chunk.length,
                 chunk.embedding_hash,
             )
         )
@@ -102,7 +129,9 @@ class Staging:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.flush()
 

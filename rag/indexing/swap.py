@@ -16,10 +16,31 @@ from django.db import connection
 from rag.indexing import postings
 from rag.models import Chunk, ScopeIndex
 
-COPIED = (
-    "origin_key session_id event_id content content_hash language title heading_path symbol symbol_kind signature context "
-    "start_offset end_offset start_line end_line commit metadata terms_a terms_b terms_d embedding_hash"
-).split()
+COPIED = [
+    "origin_key",
+    "session_id",
+    "event_id",
+    "content",
+    "content_hash",
+    "language",
+    "title",
+    "heading_path",
+    "symbol",
+    "symbol_kind",
+    "signature",
+    "context",
+    "start_offset",
+    "end_offset",
+    "start_line",
+    "end_line",
+    "commit",
+    "metadata",
+    "terms_a",
+    "terms_b",
+    "terms_d",
+    "length",
+    "embedding_hash",
+]
 
 # The vector of a staged chunk: computed in this run or one that did not finish, else one that stands for the same text.
 VECTOR = """
@@ -124,8 +145,14 @@ def swap_scope(*, run_id: UUID, project_id: int, scope: str, model: str) -> Swap
     """Apply the staged rows of one scope; must run inside the swap's transaction. Returns what it did."""
     statistics, _ = ScopeIndex.objects.select_for_update().get_or_create(project_id=project_id, scope=scope)
     parameters: dict[str, Any] = {"run": run_id, "project": project_id, "scope": scope, "model": model}
-    create = _ids("SELECT chunk_id FROM rag_stagedchunk WHERE run_id = %(run)s AND scope = %(scope)s AND action = 'create'", parameters)
-    update = _ids("SELECT chunk_id FROM rag_stagedchunk WHERE run_id = %(run)s AND scope = %(scope)s AND action = 'update'", parameters)
+    create = _ids(
+        "SELECT chunk_id FROM rag_stagedchunk WHERE run_id = %(run)s AND scope = %(scope)s AND action = 'create'",
+        parameters,
+    )
+    update = _ids(
+        "SELECT chunk_id FROM rag_stagedchunk WHERE run_id = %(run)s AND scope = %(scope)s AND action = 'update'",
+        parameters,
+    )
     remove = _ids(
         "SELECT c.id FROM rag_chunk c JOIN rag_stagedremoval r ON r.chunk_id = c.id AND r.run_id = %(run)s "
         "WHERE c.project_id = %(project)s AND c.scope = %(scope)s",
@@ -161,7 +188,7 @@ def swap_scope(*, run_id: UUID, project_id: int, scope: str, model: str) -> Swap
             gone=gone,
             come=come,
             removed=removed,
-            added=_ordinals([*create, *update]),
+            added=_lengths([*create, *update]),
             statistics=statistics,
         )
     return _counts(parameters, created=len(create), updated=len(update), deleted=len(remove))
@@ -189,6 +216,10 @@ def _ids(query: str, parameters: dict[str, Any]) -> list[UUID]:
 
 def _ordinals(chunk_ids: list[UUID]) -> list[int]:
     return list(Chunk.objects.filter(pk__in=chunk_ids).values_list("ordinal", flat=True))
+
+
+def _lengths(chunk_ids: list[UUID]) -> dict[int, int]:
+    return dict(Chunk.objects.filter(pk__in=chunk_ids).values_list("ordinal", "length"))
 
 
 def _free_ordinals(*, project_id: int, scope: str, count: int) -> list[int]:

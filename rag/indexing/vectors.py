@@ -142,7 +142,10 @@ def embed_wanted(
             tally.available, tally.reason = False, outcome.reason
             break
         if deadline is not None and time.monotonic() > deadline and progress.run.done < total:
-            tally.available, tally.reason = False, f"The time for embedding ({seconds:g} s) was over; the next run goes on."
+            tally.available, tally.reason = (
+                False,
+                f"The time for embedding ({seconds:g} s) was over; the next run goes on.",
+            )
             break
     return tally
 

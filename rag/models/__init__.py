@@ -1,6 +1,16 @@
 """The stored rows. Every unique key contains the project, so that the tables can be distributed by it."""
 
-from rag.models.chunks import Chunk, Posting, RetiredChunk, ScopeIndex, ScopeName, SourceFile, StagedChunk, StagedRemoval, StagedText
+from rag.models.chunks import (
+    Chunk,
+    Posting,
+    RetiredChunk,
+    ScopeIndex,
+    ScopeName,
+    SourceFile,
+    StagedChunk,
+    StagedRemoval,
+    StagedText,
+)
 from rag.models.projects import Language, Membership, Project, ProjectState, Role
 from rag.models.runs import (
     ACTIVE_STATES,

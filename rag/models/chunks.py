@@ -101,13 +101,19 @@ class Chunk(models.Model):
     terms_d = models.TextField(blank=True)
     search_vector = models.GeneratedField(
         expression=Case(
-            *(When(language=language, then=weighted_terms(language)) for language in Language.values if language != "simple"),
+            *(
+                When(language=language, then=weighted_terms(language))
+                for language in Language.values
+                if language != "simple"
+            ),
             default=weighted_terms("simple"),
             output_field=SearchVectorField(),
         ),
         output_field=SearchVectorField(),
         db_persist=True,
     )
+    #: BM25's length of the chunk in words, weighted by field.
+    length = models.PositiveIntegerField(default=1)
     embedding = VectorField(dimensions=EMBEDDING_DIMENSIONS, null=True, blank=True)
     #: The model of the stored vector (``rag.core.profiles.recorded_model``); empty without a vector.
     embedding_model = models.CharField(max_length=200, blank=True)
@@ -119,7 +125,9 @@ class Chunk(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["project", "id"], name="rag_chunk_once"),
             models.UniqueConstraint(
-                fields=["project", "scope", "ordinal"], name="rag_chunk_ordinal_once", deferrable=models.Deferrable.DEFERRED
+                fields=["project", "scope", "ordinal"],
+                name="rag_chunk_ordinal_once",
+                deferrable=models.Deferrable.DEFERRED,
             ),
         ]
         indexes = [
@@ -198,7 +206,8 @@ class Posting(models.Model):
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+", db_index=False)
     scope = models.CharField(max_length=10, choices=ScopeName.choices)
-    lexeme = models.CharField(max_length=255)
+    #: Collation "C": words are looked up by their beginning, whatever the server's locale.
+    lexeme = models.CharField(max_length=255, db_collation="C")
     #: Ordinals and term frequencies as ``rag.core.bm25.pack`` writes them.
     packed = models.BinaryField()
 
@@ -241,6 +250,7 @@ class StagedChunk(models.Model):
     terms_a = models.TextField()
     terms_b = models.TextField()
     terms_d = models.TextField()
+    length = models.PositiveIntegerField()
     embedding_hash = models.CharField(max_length=64)
 
     class Meta:

@@ -10,7 +10,19 @@ import numpy as np
 import psycopg
 from django.db import connections
 
-from rag.core.bm25 import B, K1, Mask, PostingList, Scoring, TermGroup, score, scope_index, top_k, unpack, unpack_lengths
+from rag.core.bm25 import (
+    K1,
+    B,
+    Mask,
+    PostingList,
+    Scoring,
+    TermGroup,
+    scope_index,
+    score,
+    top_k,
+    unpack,
+    unpack_lengths,
+)
 from rag.core.query import QueryWord
 from rag.core.types import Candidate, Scope, SearchFilter
 from rag.models import ScopeIndex
@@ -88,7 +100,10 @@ class Bm25Retriever:
         self, project_id: int, lexemes: Mapping[Scope, tuple[tuple[str, ...], ...]]
     ) -> dict[tuple[Scope, str], PostingList]:
         wanted = [
-            (str(scope), lexeme) for scope, groups in lexemes.items() for group in groups for lexeme in dict.fromkeys(group)
+            (str(scope), lexeme)
+            for scope, groups in lexemes.items()
+            for group in groups
+            for lexeme in dict.fromkeys(group)
         ]
         if not wanted:
             return {}
@@ -106,7 +121,9 @@ class Bm25Retriever:
 
     def _masks(self, sql: FilterSql, scoring: Scoring) -> dict[Scope, Mask]:
         """Which ordinals of each scope the filter leaves."""
-        masks: dict[Scope, Mask] = {scope: np.zeros(len(scores), dtype=bool) for scope, scores in scoring.scores.items()}
+        masks: dict[Scope, Mask] = {
+            scope: np.zeros(len(scores), dtype=bool) for scope, scores in scoring.scores.items()
+        }
         with connections[self.using].cursor() as cursor:
             cursor.execute(f"SELECT c.scope, c.ordinal FROM rag_chunk c WHERE {sql.condition}", sql.parameters)
             for scope, ordinal in cursor.fetchall():

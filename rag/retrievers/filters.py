@@ -13,9 +13,11 @@ from rag.core.types import SearchFilter
 from rag.retrievers.lexemes import ScopeLanguages, word_groups
 
 #: A phrase occurs where its words stand side by side in one field's terms, whatever their case and accents.
-OCCURS = (
-    "(strpos(unaccent(' ' || c.terms_d || ' '), unaccent(%s)) > 0 OR strpos(unaccent(' ' || c.terms_b || ' '), unaccent(%s)) > 0"
-    " OR strpos(unaccent(' ' || c.terms_a || ' '), unaccent(%s)) > 0)"
+#: The break before the derived terms keeps the last word apart from them.
+OCCURS = "({})".format(
+    " OR ".join(
+        f"strpos(unaccent(' ' || replace(c.terms_{field}, E'\\n', '  ') || ' '), unaccent(%s)) > 0" for field in "dba"
+    )
 )
 
 

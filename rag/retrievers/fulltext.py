@@ -69,6 +69,7 @@ class FulltextRetriever:
     @staticmethod
     def _rank(queries: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
         cases = " ".join(
-            f"WHEN %s THEN ts_rank('{WEIGHTS}'::float4[], c.search_vector, %s::tsquery, {NORMALISATION})" for _ in queries
+            f"WHEN %s THEN ts_rank('{WEIGHTS}'::float4[], c.search_vector, %s::tsquery, {NORMALISATION})"
+            for _ in queries
         )
         return f"CASE c.language {cases} END", [value for pair in queries for value in pair]

@@ -77,8 +77,9 @@ def _word_groups(words: tuple[QueryWord, ...], language: str, using: str) -> Gro
     found = iter(lexemes(flat, language=language, using=using))
     groups = []
     for word in words:
-        group = [lexeme for _ in word.alternatives for lexeme in next(found)]
-        groups.append(tuple(dict.fromkeys(group)))
+        by_form = [next(found) for _ in word.alternatives]
+        # When the word as typed is a stop word, its other forms (``são`` without accent) are none of its words either.
+        groups.append(tuple(dict.fromkeys(lexeme for form in by_form for lexeme in form)) if by_form[0] else ())
     return Groups(language, tuple(groups))
 
 

@@ -16,10 +16,7 @@ from rag.models import Chunk, Project
 from rag.retrievers.lexemes import word_groups
 from rag.search.answer import Hit
 
-FIELDS = (
-    "id scope origin_key content content_hash language title heading_path symbol start_offset end_offset start_line "
-    "end_line commit session__key session__title event__key"
-).split()
+FIELDS = ["id", "scope", "origin_key", "content", "content_hash", "language", "title", "heading_path", "symbol", "start_offset", "end_offset", "start_line", "end_line", "commit", "session__key", "session__title", "event__key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,9 @@ class StoredChunk:
     def origin(self, project: Project) -> Origin:
         """Where the passage comes from."""
         if self.session_key is not None:
-            return SessionOrigin(session_id=self.session_key, event_id=self.event_key or "", title=self.session_title or "")
+            return SessionOrigin(
+                session_id=self.session_key, event_id=self.event_key or "", title=self.session_title or ""
+            )
         return FileOrigin(
             source_path=self.origin_key,
             commit=self.commit,

@@ -72,11 +72,19 @@ def search(
     )
     service = service_for(project)
     profile = fusion_profile(project, service.profile)
-    vector_query, reason = _embed(project, service, question) if vector else (None, "The vector signal is switched off.")
+    vector_query, reason = (
+        _embed(project, service, question) if vector else (None, "The vector signal is switched off.")
+    )
     using = reading_database()
     with snapshot(using):
         found = retrieve(
-            question, profile=profile, model=service.model, vector=vector_query, reason=reason, lexical=lexical, using=using
+            question,
+            profile=profile,
+            model=service.model,
+            vector=vector_query,
+            reason=reason,
+            lexical=lexical,
+            using=using,
         )
         hits = _hits(project, question, found, using=using)
     return SearchAnswer(
@@ -117,7 +125,11 @@ def ask(
         raise InvalidInput(f"fusion must be one of {', '.join(FUSIONS)}.", field="fusion")
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit must be a whole number from 1 to {MAX_LIMIT}.", field="limit")
-    for name, value in (("pathPrefix", path_prefix), ("sessionId", session_id), *(("exclude", word) for word in exclude)):
+    for name, value in (
+        ("pathPrefix", path_prefix),
+        ("sessionId", session_id),
+        *(("exclude", word) for word in exclude),
+    ):
         if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
             raise InvalidInput(f"{name} holds U+0000 or half a surrogate pair, which is not text.", field=name)
     where = SearchFilter(
@@ -157,7 +169,14 @@ def retrieve(
     settings = settings or conf()
     languages = scope_languages(project_id=question.where.project_id, scopes=question.where.scopes, using=using)
     signals, vector_available, lexical_available = complete(
-        question, profile=profile, model=model, vector=vector, lexical=lexical, languages=languages, using=using, settings=settings
+        question,
+        profile=profile,
+        model=model,
+        vector=vector,
+        lexical=lexical,
+        languages=languages,
+        using=using,
+        settings=settings,
     )
     if vector is not None and not vector_available:
         reason = f"Nothing in the searched scopes is embedded with {model}."
