@@ -19,6 +19,7 @@ PORT ?= 8000
 WORKERS ?= 2
 # More arguments for pytest, such as ARGS="-k chunking".
 ARGS ?=
+PYTEST = $(BIN)/python -m pytest $(if $(CI),,-q)
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -75,7 +76,7 @@ lint: setup
 	@$(QUIET) "import-linter" $(BIN)/lint-imports --no-logo
 
 test: lint
-	@$(BIN)/python -m pytest -m "not web and not slow" -n $(WORKERS) -q $(ARGS)
+	@$(PYTEST) -m "not web and not slow" -n $(WORKERS) $(ARGS)
 
 test-web: $(VENV)/.setup-web
 	@for name in chromium chromium-browser google-chrome google-chrome-stable; do \
@@ -84,10 +85,10 @@ test-web: $(VENV)/.setup-web
 	if [ -z "$$found" ]; then \
 		echo "make test-web needs Chromium or Chrome; on Debian: apt-get install chromium" >&2; exit 1; \
 	fi
-	@$(BIN)/python -m pytest -m web -q $(ARGS) || { code=$$?; test $$code -eq 5 && echo "There are no web tests yet."; }
+	@$(PYTEST) -m web $(ARGS) || { code=$$?; test $$code -eq 5 && echo "There are no web tests yet."; }
 
 test-slow: setup
-	@$(BIN)/python -m pytest -m slow -q $(ARGS) || { code=$$?; test $$code -eq 5 && echo "There are no slow tests yet."; }
+	@$(PYTEST) -m slow $(ARGS) || { code=$$?; test $$code -eq 5 && echo "There are no slow tests yet."; }
 
 # Lines with a marker differ between Python versions and are kept as they are.
 lock: $(VENV)/.setup-web
