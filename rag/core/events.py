@@ -102,6 +102,20 @@ def read_title(value: Any, *, field: str = "title") -> str:
     return _Fields({field: value}, "").text(field, longest=LONGEST_TITLE)
 
 
+def origin_key(session_key: str, event_key: str) -> str:
+    """``session/event``, in which the first slash parts the two: one within the session's id is written ``%2F``.
+
+    No two events of a project have the same, so that their chunks never have one id.
+    """
+    return f"{session_key.replace('%', '%25').replace('/', '%2F')}/{event_key}"
+
+
+def split_origin_key(key: str) -> tuple[str, str]:
+    """The session's and the event's id out of ``origin_key``."""
+    session, _, event = key.partition("/")
+    return session.replace("%2F", "/").replace("%25", "%"), event
+
+
 def storable(text: str) -> str:
     """The text with U+FFFD for every character that PostgreSQL cannot hold."""
     return _UNSTORABLE.sub(REPLACEMENT, text)

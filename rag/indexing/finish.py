@@ -75,7 +75,7 @@ def publish(
             counts=list(counts.values()),
             failed=_failed(project, scopes, model),
         ),
-        skipped=sorted(files.skipped, key=lambda item: item.path),
+        skipped=sorted([*files.skipped, *sessions.skipped], key=lambda item: item.path),
         commit=run.commit,
         started_at=run.started_at.isoformat() if run.started_at else "",
         finished_at=now.isoformat(),
