@@ -40,10 +40,10 @@ class RagConf:
     max_file_bytes: int
     #: Days for which a removed chunk's citation can still be verified.
     retired_days: int
-    #: Candidates that each signal brings before fusion: 100 keeps recall while completing them stays below a millisecond.
+    #: Candidates that each signal brings before fusion: 100 keeps recall, and completing them costs a millisecond.
     candidates: int
-    #: Rows left by the filters up to which an exact scan is used: at 2.7 µs a row (measured, docs/scaling.md) 5,000 rows
-    #: take about 14 ms, what an HNSW search with ``ef_search`` 200 takes, and recall is 1.
+    #: Rows left by the filters up to which an exact scan is used: at 2.7 µs a row (docs/scaling.md) 5,000 rows take
+    #: about 14 ms, what an HNSW search with ``ef_search`` 200 takes, and recall is 1.
     exact_scan_rows: int
     #: pgvector's default of 40 loses recall at 100 candidates; 200 reaches recall@10 ≥ 0.98 (benchmarks/).
     hnsw_ef_search: int

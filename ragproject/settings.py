@@ -49,7 +49,8 @@ def secret_key() -> str:
         return path.read_text()
     except OSError as error:
         raise ImproperlyConfigured(
-            f"RAG_DATA_DIR ({RAG_DATA_DIR}) cannot be written: {error.strerror}. Set it to a folder that can, or set DJANGO_SECRET_KEY."
+            f"RAG_DATA_DIR ({RAG_DATA_DIR}) cannot be written: {error.strerror}. "
+            "Set it to a folder that can, or set DJANGO_SECRET_KEY."
         ) from None
 
 
@@ -175,7 +176,7 @@ REST_FRAMEWORK = {
 
 SPECTACULAR_SETTINGS = {
     "TITLE": "Project knowledge search",
-    "DESCRIPTION": "Hybrid search over a project's docs, decisions, sessions and code, with citations that can be checked.",
+    "DESCRIPTION": "Hybrid search over a project's docs, decisions, sessions and code, with checkable citations.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],

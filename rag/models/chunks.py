@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 
 from django.contrib.postgres.indexes import GinIndex
-from django.contrib.postgres.search import CombinedSearchVector, SearchVector, SearchVectorField
+from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
 from django.db.models import Case, When
+from django.db.models.expressions import CombinedExpression
 from pgvector.django import HnswIndex, VectorField
 
 from rag.core.profiles import EMBEDDING_DIMENSIONS
@@ -27,7 +28,7 @@ class ScopeName(models.TextChoices):
     CODE = "code", "Code"
 
 
-def weighted_terms(language: str) -> CombinedSearchVector:
+def weighted_terms(language: str) -> CombinedExpression:
     """Title and symbol terms weigh A, headings and path B, the body D; stemmed by ``rag_<language>``."""
     config = f"rag_{language}"
     return (
@@ -135,7 +136,7 @@ class Chunk(models.Model):
             HnswIndex(
                 fields=["embedding"],
                 name="rag_chunk_embedding",
-                # pgvector's defaults; a larger graph bought no recall that iterative scans do not give (docs/scaling.md).
+                # pgvector's defaults; what a larger graph would add, iterative scans give (docs/scaling.md).
                 m=16,
                 ef_construction=64,
                 opclasses=[COSINE_OPCLASS],

@@ -16,7 +16,7 @@ class Extension(CreateExtension):
     def database_forwards(self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, *states: Any) -> None:
         """Create the extension where it is missing."""
         try:
-            super().database_forwards(app_label, schema_editor, *states)  # type: ignore[arg-type]
+            super().database_forwards(app_label, schema_editor, *states)
         except (ProgrammingError, OperationalError, NotSupportedError) as error:
             name = schema_editor.connection.settings_dict["NAME"]
             raise CommandError(

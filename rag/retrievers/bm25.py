@@ -27,6 +27,7 @@ from rag.core.query import QueryWord
 from rag.core.types import Candidate, Scope, SearchFilter
 from rag.models import ScopeIndex
 from rag.retrievers.filters import FilterSql, filter_sql
+from rag.retrievers.inflections import widen
 from rag.retrievers.lexemes import ScopeLanguages, word_groups
 
 
@@ -35,6 +36,8 @@ class Bm25Retriever:
     """Candidates by BM25. N and df count all chunks of the searched scopes, whatever the filter leaves."""
 
     languages: ScopeLanguages
+    #: Languages of questions to code: their stop words and inflections count there (``rag.retrievers.inflections``).
+    question_languages: tuple[str, ...] = ()
     k1: float = K1
     b: float = B
     using: str = "default"
@@ -53,13 +56,7 @@ class Bm25Retriever:
             Scope(scope): scope_index(unpack_lengths(bytes(lengths)), k1=self.k1, b=self.b)
             for scope, lengths in rows.values_list("scope", "lengths")
         }
-        lexemes: dict[Scope, tuple[tuple[str, ...], ...]] = {}
-        by_language = {
-            language: word_groups(query, language=language, using=self.using).groups
-            for language in self.languages.distinct
-        }
-        for scope, language in self.languages.by_scope.items():
-            lexemes[scope] = by_language[language]
+        lexemes = {scope: self._groups(query, scope, where.project_id) for scope in self.languages.by_scope}
         postings = self._read_postings(where.project_id, lexemes)
         groups = [
             TermGroup(
@@ -96,8 +93,16 @@ class Bm25Retriever:
         }
         return {chunk_id: value for chunk_id, value in values.items() if value > 0}
 
+    def _groups(self, query: Sequence[QueryWord], scope: Scope, project_id: int) -> Sequence[tuple[str, ...]]:
+        groups = word_groups(query, language=self.languages.by_scope[scope], using=self.using).groups
+        if scope is not Scope.CODE or not self.question_languages:
+            return groups
+        return widen(
+            query, groups, project_id=project_id, scope=scope, languages=self.question_languages, using=self.using
+        )
+
     def _read_postings(
-        self, project_id: int, lexemes: Mapping[Scope, tuple[tuple[str, ...], ...]]
+        self, project_id: int, lexemes: Mapping[Scope, Sequence[tuple[str, ...]]]
     ) -> dict[tuple[Scope, str], PostingList]:
         wanted = [
             (str(scope), lexeme)
@@ -112,7 +117,8 @@ class Bm25Retriever:
         # psycopg's own cursor, for its binary format: as text, a bytea is twice as long and must be parsed.
         with connection.wrap_database_errors, psycopg.Cursor(connection.connection) as cursor:
             cursor.execute(
-                "SELECT p.scope, p.lexeme, p.packed FROM rag_posting p JOIN unnest(%s::text[], %s::text[]) AS w(scope, lexeme)"
+                "SELECT p.scope, p.lexeme, p.packed FROM rag_posting p"
+                " JOIN unnest(%s::text[], %s::text[]) AS w(scope, lexeme)"
                 " ON p.scope = w.scope AND p.lexeme = w.lexeme WHERE p.project_id = %s",
                 [[scope for scope, _ in wanted], [lexeme for _, lexeme in wanted], project_id],
                 binary=True,
@@ -135,7 +141,8 @@ class Bm25Retriever:
             return {}
         with connections[self.using].cursor() as cursor:
             cursor.execute(
-                "SELECT c.scope, c.ordinal, c.id FROM rag_chunk c JOIN unnest(%s::text[], %s::int[]) AS w(scope, ordinal)"
+                "SELECT c.scope, c.ordinal, c.id FROM rag_chunk c"
+                " JOIN unnest(%s::text[], %s::int[]) AS w(scope, ordinal)"
                 " ON c.scope = w.scope AND c.ordinal = w.ordinal WHERE c.project_id = %s",
                 [[str(scope) for scope, _ in places], [ordinal for _, ordinal in places], project_id],
             )

@@ -13,8 +13,8 @@ from rag.core.types import Candidate, SearchFilter
 from rag.retrievers.filters import filter_sql
 from rag.retrievers.lexemes import ScopeLanguages, word_groups
 
-#: Label weights {D, C, B, A}. PostgreSQL's default (D = 0.1) keeps an OR match at 0.04-0.06 whatever it matches, so that
-#: no question passes a threshold of 0.2 (measured before it was specified).
+#: Label weights {D, C, B, A}. PostgreSQL's default (D = 0.1) keeps an OR match at 0.04-0.06 whatever it matches, so
+#: that no question passes a threshold of 0.2 (measured before it was specified).
 WEIGHTS = "{0.4, 0.6, 0.8, 1.0}"
 #: Normalisation flag 32: rank / (rank + 1), which puts the rank on a scale from 0 to 1.
 NORMALISATION = 32
@@ -38,7 +38,8 @@ class FulltextRetriever:
         matches = " OR ".join("(c.language = %s AND c.search_vector @@ %s::tsquery)" for _ in queries)
         with connections[self.using].cursor() as cursor:
             cursor.execute(
-                f"SELECT c.id, {rank} AS rank FROM rag_chunk c WHERE {sql.condition} AND ({matches}) ORDER BY rank DESC, c.id LIMIT %s",
+                f"SELECT c.id, {rank} AS rank FROM rag_chunk c WHERE {sql.condition} AND ({matches})"
+                " ORDER BY rank DESC, c.id LIMIT %s",
                 [*rank_parameters, *sql.parameters, *(value for pair in queries for value in pair), limit],
             )
             rows = cursor.fetchall()

@@ -37,7 +37,8 @@ def lexemes(words: Sequence[str], *, language: str, using: str) -> list[tuple[st
         return []
     with connections[using].cursor() as cursor:
         cursor.execute(
-            "SELECT tsvector_to_array(to_tsvector(%s::regconfig, word)) FROM unnest(%s::text[]) WITH ORDINALITY AS w(word, n) ORDER BY n",
+            "SELECT tsvector_to_array(to_tsvector(%s::regconfig, word))"
+            " FROM unnest(%s::text[]) WITH ORDINALITY AS w(word, n) ORDER BY n",
             [f"rag_{language}", list(words)],
         )
         return [tuple(row[0]) for row in cursor.fetchall()]

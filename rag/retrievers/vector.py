@@ -46,7 +46,7 @@ class VectorRetriever:
     name: str = "vector"
 
     def retrieve(self, query: Vector, where: SearchFilter, *, limit: int) -> Sequence[Candidate]:
-        """At most ``limit`` candidates by falling cosine (-1 to 1); ``limit`` of them whenever the filter leaves that many.
+        """At most ``limit`` candidates by falling cosine (-1 to 1); that many whenever the filter leaves as many.
 
         ``query`` is ``(768,) float32``. Must run inside a transaction (the index's settings are local to it).
         """
@@ -55,8 +55,8 @@ class VectorRetriever:
             return self._run(EXACT, query, sql, limit)
         with connections[self.using].cursor() as cursor:
             cursor.execute(
-                "SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', %s, true),"
-                " set_config('hnsw.max_scan_tuples', %s, true)",
+                "SELECT set_config('hnsw.iterative_scan', 'strict_order', true),"
+                " set_config('hnsw.ef_search', %s, true), set_config('hnsw.max_scan_tuples', %s, true)",
                 [str(max(self.ef_search, min(limit, 1000))), str(MAX_SCAN_TUPLES)],
             )
         found = self._run(APPROXIMATE, query, sql, limit)

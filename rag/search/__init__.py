@@ -1,6 +1,16 @@
 """Questions and answers."""
 
 from rag.search.answer import Hit, SearchAnswer, answer_json
-from rag.search.service import DEFAULT_LIMIT, DEFAULT_SCOPES, MAX_LIMIT, search
+from rag.search.question import DEFAULT_LIMIT, DEFAULT_SCOPES, MAX_LIMIT
+from rag.search.service import search, search_code
 
-__all__ = ["DEFAULT_LIMIT", "DEFAULT_SCOPES", "MAX_LIMIT", "Hit", "SearchAnswer", "answer_json", "search"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "DEFAULT_SCOPES",
+    "MAX_LIMIT",
+    "Hit",
+    "SearchAnswer",
+    "answer_json",
+    "search",
+    "search_code",
+]

@@ -16,7 +16,12 @@ from rag.models import Chunk, Project
 from rag.retrievers.lexemes import word_groups
 from rag.search.answer import Hit
 
-FIELDS = ["id", "scope", "origin_key", "content", "content_hash", "language", "title", "heading_path", "symbol", "start_offset", "end_offset", "start_line", "end_line", "commit", "session__key", "session__title", "event__key"]
+FIELDS = (
+    *("id", "scope", "origin_key", "content", "content_hash", "language", "title", "heading_path", "symbol"),
+    *("start_offset", "end_offset", "start_line", "end_line", "commit", "session__key", "session__title", "event__key"),
+)
+#: The same as ``StoredChunk`` names them.
+NAMES = tuple(field.replace("__", "_") for field in FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,10 @@ class StoredChunk:
 def read_chunks(chunk_ids: Sequence[UUID], *, project_id: int, using: str) -> list[StoredChunk]:
     """The chunks in the order of the ids; those that are not the project's are left out."""
     rows = Chunk.objects.using(using).filter(project_id=project_id, pk__in=chunk_ids).values_list(*FIELDS)
-    found = {row[0]: StoredChunk(row[0], Scope(row[1]), *row[2:7], tuple(row[7]), *row[8:]) for row in rows}
+    found = {}
+    for row in rows:
+        values = dict(zip(NAMES, row, strict=True))
+        found[row[0]] = StoredChunk(**values | {"scope": Scope(row[1]), "heading_path": tuple(values["heading_path"])})
     return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
 
 

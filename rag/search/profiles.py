@@ -16,8 +16,8 @@ NAMES = frozenset(field.name for field in fields(FusionProfile))
 def fusion_profile(project: Project, model: ModelProfile) -> FusionProfile:
     """The profile that scores this project's questions.
 
-    A stored profile was calibrated with one embedding model: with another one its floor and thresholds mean nothing, and
-    the default stands.
+    A stored profile was calibrated with one embedding model: with another one its floor and thresholds mean nothing,
+    and the default stands.
     """
     default = FusionProfile(name=f"default ({model.model})").with_floor(model.similarity_floor)
     stored: Mapping[str, Any] = project.profile or {}

@@ -1,45 +1,23 @@
-"""The search: two signals bring candidates, each candidate's other signal is computed too, then fusion."""
+"""The search: the question is checked and embedded, then everything is read in one snapshot."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from uuid import UUID
+from collections.abc import Sequence
 
-from rag.conf import RagConf, conf
-from rag.core.bm25 import lexical_score
-from rag.core.errors import InvalidInput, ProjectNotReady
-from rag.core.fusion import FUSIONS, Fused, FusionProfile, Signals, rrf, weighted
+from rag.core.fusion import FusionProfile
 from rag.core.near_duplicates import distinct
-from rag.core.query import ParsedQuery, parse_query
-from rag.core.types import Scope, SearchFilter, Vector
+from rag.core.types import Scope, Vector
 from rag.embedders.service import EmbeddingService
-from rag.models import Project, ProjectState
+from rag.models import Project
 from rag.provider import meter, service_for
-from rag.retrievers.bm25 import Bm25Retriever
-from rag.retrievers.fulltext import FulltextRetriever
-from rag.retrievers.lexemes import ScopeLanguages, scope_languages, word_groups
-from rag.retrievers.vector import VectorRetriever
 from rag.search.answer import Hit, SearchAnswer
-from rag.search.hits import StoredChunk, build_hit, read_chunks
+from rag.search.code import question_languages, rank_code
+from rag.search.hits import build_hit, read_chunks
 from rag.search.profiles import fusion_profile
+from rag.search.question import DEFAULT_LIMIT, Question, ask
+from rag.search.retrieval import Retrieved, retrieve
 from rag.search.snapshot import reading_database, snapshot
-
-#: What a search looks into when it is not told.
-DEFAULT_SCOPES = (Scope.DOCS, Scope.ADR, Scope.SESSION)
-DEFAULT_LIMIT = 8
-MAX_LIMIT = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A search after its input was checked."""
-
-    parsed: ParsedQuery
-    where: SearchFilter
-    fusion: str
-    limit: int
 
 
 def search(
@@ -84,6 +62,7 @@ def search(
             vector=vector_query,
             reason=reason,
             lexical=lexical,
+            question_languages=question_languages(project),
             using=using,
         )
         hits = _hits(project, question, found, using=using)
@@ -100,149 +79,9 @@ def search(
     )
 
 
-def ask(
-    *,
-    project: Project,
-    query: str,
-    scopes: Sequence[str] | None = None,
-    fusion: str | None = None,
-    limit: int = DEFAULT_LIMIT,
-    path_prefix: str = "",
-    session_id: str = "",
-    exclude: Sequence[str] = (),
-) -> Question:
-    """Check the input of a search. Raises ``InvalidInput`` naming the field, or ``ProjectNotReady``."""
-    if project.state != ProjectState.READY:
-        raise ProjectNotReady(
-            f"The project {project.slug} is {project.state}; only a ready project is searched.", state=project.state
-        )
-    parsed = parse_query(query)
-    wanted = tuple(scope for scope in Scope if scope in set(scopes)) if scopes else DEFAULT_SCOPES
-    unknown = [name for name in scopes or () if name not in set(Scope)]
-    if unknown:
-        raise InvalidInput(f"There is no scope {unknown[0]!r}; the scopes are {', '.join(Scope)}.", field="scopes")
-    if fusion is not None and fusion not in FUSIONS:
-        raise InvalidInput(f"fusion must be one of {', '.join(FUSIONS)}.", field="fusion")
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidInput(f"limit must be a whole number from 1 to {MAX_LIMIT}.", field="limit")
-    for name, value in (
-        ("pathPrefix", path_prefix),
-        ("sessionId", session_id),
-        *(("exclude", word) for word in exclude),
-    ):
-        if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
-            raise InvalidInput(f"{name} holds U+0000 or half a surrogate pair, which is not text.", field=name)
-    where = SearchFilter(
-        project_id=project.pk,
-        scopes=wanted,
-        path_prefix=path_prefix,
-        session_id=session_id,
-        phrases=parsed.phrases,
-        exclude=tuple(exclude),
-    )
-    return Question(parsed, where, fusion or ("rrf" if wanted == (Scope.CODE,) else "weighted"), limit)
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """Fused candidates, best first, and which signals took part."""
-
-    fused: Sequence[Fused]
-    vector_available: bool
-    reason: str | None
-    lexical_available: bool
-    languages: ScopeLanguages
-
-
-def retrieve(
-    question: Question,
-    *,
-    profile: FusionProfile,
-    model: str,
-    vector: Vector | None,
-    reason: str | None,
-    lexical: bool = True,
-    using: str = "default",
-    settings: RagConf | None = None,
-) -> Retrieved:
-    """Candidates of both signals, completed and fused; to be called inside one snapshot."""
-    settings = settings or conf()
-    languages = scope_languages(project_id=question.where.project_id, scopes=question.where.scopes, using=using)
-    signals, vector_available, lexical_available = complete(
-        question,
-        profile=profile,
-        model=model,
-        vector=vector,
-        lexical=lexical,
-        languages=languages,
-        using=using,
-        settings=settings,
-    )
-    if vector is not None and not vector_available:
-        reason = f"Nothing in the searched scopes is embedded with {model}."
-    if question.fusion == "rrf":
-        fused = rrf(signals, profile=profile)
-    else:
-        fused = weighted(signals, profile=profile, vector_available=vector_available)
-    return Retrieved(fused, vector_available, reason, lexical_available, languages)
-
-
-def complete(
-    question: Question,
-    *,
-    profile: FusionProfile,
-    model: str,
-    vector: Vector | None,
-    lexical: bool,
-    languages: ScopeLanguages,
-    using: str,
-    settings: RagConf,
-) -> tuple[list[Signals], bool, bool]:
-    """Every candidate with both its signals; whether the vector and the lexical signal took part."""
-    where, words = question.where, question.parsed.words
-    by_vector = VectorRetriever(
-        model=model,
-        languages=languages,
-        exact_scan_rows=settings.exact_scan_rows,
-        ef_search=settings.hnsw_ef_search,
-        using=using,
-    )
-    by_words = Bm25Retriever(languages=languages, k1=profile.k1, b=profile.b, using=using)
-    usable = lexical and any(
-        word_groups(words, language=language, using=using).usable for language in languages.distinct
-    )
-    near = by_vector.retrieve(vector, where, limit=settings.candidates) if vector is not None else []
-    scoring = by_words.score(words, where) if usable else None
-    matching = by_words.best(scoring, where, limit=settings.candidates) if scoring is not None else []
-    cosines: dict[UUID, float] = {candidate.chunk_id: candidate.score for candidate in near}
-    raw: dict[UUID, float] = {candidate.chunk_id: candidate.score for candidate in matching}
-    if vector is not None:
-        cosines |= by_vector.cosines(vector, [chunk_id for chunk_id in raw if chunk_id not in cosines])
-    lexical_scores: Mapping[UUID, float] = {}
-    if scoring is not None:
-        raw |= by_words.scores_of(scoring, [chunk_id for chunk_id in cosines if chunk_id not in raw])
-        if profile.lexical_signal == "ts_rank":
-            ranker = FulltextRetriever(languages=languages, using=using)
-            lexical_scores = ranker.ranks(words, [*raw.keys() | cosines.keys()])
-        else:
-            lexical_scores = {
-                chunk_id: value
-                for chunk_id, score in raw.items()
-                if (value := lexical_score(score, scoring.sum_idf)) is not None
-            }
-    vector_ranks = {candidate.chunk_id: candidate.rank for candidate in near}
-    lexical_ranks = {candidate.chunk_id: candidate.rank for candidate in matching}
-    signals = [
-        Signals(
-            chunk_id=chunk_id,
-            cosine=cosines.get(chunk_id),
-            lexical=lexical_scores.get(chunk_id),
-            vector_rank=vector_ranks.get(chunk_id),
-            lexical_rank=lexical_ranks.get(chunk_id),
-        )
-        for chunk_id in sorted(cosines.keys() | raw.keys())
-    ]
-    return signals, bool(cosines), usable
+def search_code(*, project: Project, query: str, k: int = DEFAULT_LIMIT, path_prefix: str = "") -> SearchAnswer:
+    """Answer a question out of the project's code: ``k`` symbols or module passages, best first."""
+    return search(project=project, query=query, scopes=[Scope.CODE], limit=k, path_prefix=path_prefix)
 
 
 def _embed(project: Project, service: EmbeddingService, question: Question) -> tuple[Vector | None, str | None]:
@@ -267,10 +106,13 @@ def _threshold(question: Question, profile: FusionProfile, found: Retrieved) -> 
 
 
 def _hits(project: Project, question: Question, found: Retrieved, *, using: str) -> list[Hit]:
-    by_id = {fused.chunk_id: fused for fused in found.fused}
-    stored: list[StoredChunk] = read_chunks(list(by_id), project_id=project.pk, using=using)
-    kept = distinct([chunk.ranked() for chunk in stored], limit=question.limit)
+    stored = read_chunks([one.chunk_id for one in found.fused], project_id=project.pk, using=using)
+    fused = found.fused
+    if question.fusion == "rrf" and question.where.scopes == (Scope.CODE,):
+        fused = rank_code(fused, stored, question.parsed, project=project, using=using)
+    by_id = {one.chunk_id: one for one in fused}
     chunks = {chunk.id: chunk for chunk in stored}
+    kept = distinct([chunks[one.chunk_id].ranked() for one in fused if one.chunk_id in chunks], limit=question.limit)
     return [
         build_hit(chunks[chunk_id], by_id[chunk_id], project=project, question=question.parsed, using=using)
         for chunk_id in kept

@@ -17,8 +17,8 @@ def reading_database() -> str:
 def snapshot(using: str) -> Iterator[None]:
     """A read-only ``REPEATABLE READ`` transaction; inside a caller's own transaction it is that transaction.
 
-    Measured beside a running reindex (docs/scaling.md): autocommit gave 37 wrong answers of 23,175, READ COMMITTED 16 of
-    11,577, one snapshot none.
+    Measured beside a running reindex (docs/scaling.md): autocommit gave 37 wrong answers of 23,175, READ COMMITTED 16
+    of 11,577, one snapshot none.
     """
     connection = connections[using]
     if connection.in_atomic_block:

@@ -1,0 +1,77 @@
+"""Code search: reciprocal rank fusion of both signals, then the ranking rules over names, paths and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rag.core.fusion import Fused
+from rag.core.query import ParsedQuery
+from rag.core.ranking import (
+    ASIDE_WORDS,
+    DEFAULT_RULES,
+    RankedCode,
+    RuleWeights,
+    Stemmer,
+    apply_rules,
+    read_question,
+)
+from rag.core.terms import analyse
+from rag.models import Project
+from rag.retrievers.lexemes import lexemes
+from rag.search.hits import StoredChunk
+
+#: Names in code are English more often than not, whatever language the project's documents are in.
+CODE_LANGUAGE = "english"
+
+
+def question_languages(project: Project) -> tuple[str, ...]:
+    """The languages in which people ask about the project's code."""
+    return tuple(dict.fromkeys(language for language in (CODE_LANGUAGE, project.language) if language != "simple"))
+
+
+def rank_code(
+    fused: Sequence[Fused],
+    stored: Sequence[StoredChunk],
+    question: ParsedQuery,
+    *,
+    project: Project,
+    using: str,
+    weights: RuleWeights = DEFAULT_RULES,
+) -> list[Fused]:
+    """The candidates in the order of the rules. The best score stays what fusion made it, and the others keep below."""
+    chunks = {chunk.id: chunk for chunk in stored}
+    ranked = [
+        RankedCode(one.chunk_id, one.score, chunks[one.chunk_id].origin_key, chunks[one.chunk_id].symbol)
+        for one in fused
+        if one.chunk_id in chunks
+    ]
+    if not ranked:
+        return []
+    stem, stops = _stemmer(ranked, question, languages=question_languages(project), using=using)
+    read = read_question(question.text, stem=stem, is_stop_word=stops.__contains__)
+    ruled = apply_rules(ranked, read, stem=stem, weights=weights)
+    scale = max(one.score for one in fused) / ruled[0].score if ruled[0].score > 0 else 1.0
+    by_id = {one.chunk_id: one for one in fused}
+    return [replace(by_id[one.chunk_id], score=one.score * scale) for one in ruled]
+
+
+def _stemmer(
+    ranked: Sequence[RankedCode], question: ParsedQuery, *, languages: Sequence[str], using: str
+) -> tuple[Stemmer, frozenset[str]]:
+    """PostgreSQL's English stems of every word the rules will compare, and the question's stop words."""
+    names = {name for one in ranked for name in (one.path, one.symbol)}
+    asked = list(dict.fromkeys(analyse(question.text).words))
+    words = list(dict.fromkeys((*asked, *ASIDE_WORDS, *(word for name in names for word in analyse(name).words))))
+    stems = {
+        word: found[0] if found else word
+        for word, found in zip(words, lexemes(words, language=CODE_LANGUAGE, using=using), strict=True)
+    }
+    stops = {
+        word
+        for language in languages
+        for word, found in zip(asked, lexemes(asked, language=language, using=using), strict=True)
+        if not found
+    }
+    # Words that are stop words alone are all the question says.
+    return lambda word: stems.get(word, word), frozenset(stops if len(stops) < len(asked) else ())
