@@ -13,7 +13,17 @@ from rag.models.operations import Extension
 UNACCENTED = ("simple", "english", "russian", "dutch")
 #: The stemmer tells endings by their accents.
 ACCENTED = (
-    "portuguese", "spanish", "french", "italian", "romanian", "german", "swedish", "danish", "norwegian", "finnish", "hungarian",
+    "portuguese",
+    "spanish",
+    "french",
+    "italian",
+    "romanian",
+    "german",
+    "swedish",
+    "danish",
+    "norwegian",
+    "finnish",
+    "hungarian",
 )
 ASCII_TOKENS = "asciiword, asciihword, hword_asciipart"
 WORD_TOKENS = "word, hword, hword_part, numword, numhword, hword_numpart"

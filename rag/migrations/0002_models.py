@@ -16,378 +16,994 @@ import rag.models.projects
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('rag', '0001_text_search'),
+        ("rag", "0001_text_search"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Project',
+            name="Project",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=80, unique=True)),
-                ('name', models.CharField(blank=True, max_length=200)),
-                ('repository', models.CharField(help_text='A local path below a folder of RAG_REPOSITORY_ROOTS, or an https:// or ssh:// URL.', max_length=1000)),
-                ('ref', models.CharField(default='HEAD', help_text='Branch, tag or commit that is indexed.', max_length=255)),
-                ('credentials_env', models.CharField(blank=True, help_text='Name of the environment variable that holds the token for a private remote. Never the token itself.', max_length=100, validators=[django.core.validators.RegexValidator('\\A[A-Z_][A-Z0-9_]*\\Z', 'The name of an environment variable, in capitals.')], verbose_name='credentials variable')),
-                ('language', models.CharField(choices=[('simple', 'No stemming'), ('english', 'English'), ('russian', 'Russian'), ('portuguese', 'Portuguese'), ('spanish', 'Spanish'), ('french', 'French'), ('italian', 'Italian'), ('romanian', 'Romanian'), ('german', 'German'), ('dutch', 'Dutch'), ('swedish', 'Swedish'), ('danish', 'Danish'), ('norwegian', 'Norwegian'), ('finnish', 'Finnish'), ('hungarian', 'Hungarian')], default='english', max_length=20)),
-                ('docs_path', models.CharField(default='docs', max_length=255)),
-                ('adr_path', models.CharField(default='docs/adr', max_length=255)),
-                ('state', models.CharField(choices=[('preparing', 'Preparing'), ('ready', 'Ready'), ('paused', 'Paused'), ('archived', 'Archived')], default='ready', max_length=20)),
-                ('allow_remote_embedding', models.BooleanField(default=False, help_text='Let the content leave this machine for an embedding provider elsewhere.')),
-                ('profile', models.JSONField(blank=True, default=dict)),
-                ('remote_url', models.CharField(blank=True, editable=False, max_length=1000)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.SlugField(max_length=80, unique=True)),
+                ("name", models.CharField(blank=True, max_length=200)),
+                (
+                    "repository",
+                    models.CharField(
+                        help_text="A local path below a folder of RAG_REPOSITORY_ROOTS, or an https:// or ssh:// URL.",
+                        max_length=1000,
+                    ),
+                ),
+                (
+                    "ref",
+                    models.CharField(
+                        default="HEAD", help_text="Branch, tag or commit that is indexed.", max_length=255
+                    ),
+                ),
+                (
+                    "credentials_env",
+                    models.CharField(
+                        blank=True,
+                        help_text="Name of the environment variable that holds the token for a private remote. Never the token itself.",
+                        max_length=100,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Z_][A-Z0-9_]*\\Z", "The name of an environment variable, in capitals."
+                            )
+                        ],
+                        verbose_name="credentials variable",
+                    ),
+                ),
+                (
+                    "language",
+                    models.CharField(
+                        choices=[
+                            ("simple", "No stemming"),
+                            ("english", "English"),
+                            ("russian", "Russian"),
+                            ("portuguese", "Portuguese"),
+                            ("spanish", "Spanish"),
+                            ("french", "French"),
+                            ("italian", "Italian"),
+                            ("romanian", "Romanian"),
+                            ("german", "German"),
+                            ("dutch", "Dutch"),
+                            ("swedish", "Swedish"),
+                            ("danish", "Danish"),
+                            ("norwegian", "Norwegian"),
+                            ("finnish", "Finnish"),
+                            ("hungarian", "Hungarian"),
+                        ],
+                        default="english",
+                        max_length=20,
+                    ),
+                ),
+                ("docs_path", models.CharField(default="docs", max_length=255)),
+                ("adr_path", models.CharField(default="docs/adr", max_length=255)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("preparing", "Preparing"),
+                            ("ready", "Ready"),
+                            ("paused", "Paused"),
+                            ("archived", "Archived"),
+                        ],
+                        default="ready",
+                        max_length=20,
+                    ),
+                ),
+                (
+                    "allow_remote_embedding",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Let the content leave this machine for an embedding provider elsewhere.",
+                    ),
+                ),
+                ("profile", models.JSONField(blank=True, default=dict)),
+                ("remote_url", models.CharField(blank=True, editable=False, max_length=1000)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                'ordering': ['slug'],
+                "ordering": ["slug"],
             },
         ),
         migrations.CreateModel(
-            name='Session',
+            name="Session",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=200)),
-                ('title', models.CharField(blank=True, max_length=500)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('last_event_at', models.DateTimeField(blank=True, null=True)),
-                ('event_count', models.PositiveIntegerField(default=0)),
-                ('message_count', models.PositiveIntegerField(default=0)),
-                ('indexed_message_count', models.PositiveIntegerField(blank=True, null=True)),
-                ('indexed_fingerprint', models.CharField(blank=True, max_length=64)),
-                ('indexed_at', models.DateTimeField(blank=True, null=True)),
-                ('chunk_count', models.PositiveIntegerField(default=0)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='sessions', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=200)),
+                ("title", models.CharField(blank=True, max_length=500)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("last_event_at", models.DateTimeField(blank=True, null=True)),
+                ("event_count", models.PositiveIntegerField(default=0)),
+                ("message_count", models.PositiveIntegerField(default=0)),
+                ("indexed_message_count", models.PositiveIntegerField(blank=True, null=True)),
+                ("indexed_fingerprint", models.CharField(blank=True, max_length=64)),
+                ("indexed_at", models.DateTimeField(blank=True, null=True)),
+                ("chunk_count", models.PositiveIntegerField(default=0)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="sessions", to="rag.project"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-id'],
+                "ordering": ["-id"],
             },
         ),
         migrations.CreateModel(
-            name='SessionEvent',
+            name="SessionEvent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=200)),
-                ('sequence', models.PositiveIntegerField()),
-                ('type', models.CharField(max_length=100)),
-                ('author', models.CharField(blank=True, max_length=200)),
-                ('at', models.DateTimeField(blank=True, null=True)),
-                ('content', models.TextField(blank=True)),
-                ('payload', models.JSONField(blank=True, default=dict)),
-                ('content_hash', models.CharField(max_length=64)),
-                ('received_at', models.DateTimeField(auto_now_add=True)),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='rag.project')),
-                ('session', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='rag.session')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=200)),
+                ("sequence", models.PositiveIntegerField()),
+                ("type", models.CharField(max_length=100)),
+                ("author", models.CharField(blank=True, max_length=200)),
+                ("at", models.DateTimeField(blank=True, null=True)),
+                ("content", models.TextField(blank=True)),
+                ("payload", models.JSONField(blank=True, default=dict)),
+                ("content_hash", models.CharField(max_length=64)),
+                ("received_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="rag.project"
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="events",
+                        to="rag.session",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['session_id', 'sequence'],
+                "ordering": ["session_id", "sequence"],
             },
         ),
         migrations.CreateModel(
-            name='SourceFile',
+            name="SourceFile",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('scope', models.CharField(blank=True, choices=[('docs', 'Docs'), ('adr', 'Decisions'), ('session', 'Sessions'), ('code', 'Code')], max_length=10)),
-                ('path', models.TextField()),
-                ('path_hash', models.CharField(max_length=64)),
-                ('blob', models.CharField(max_length=64)),
-                ('size', models.PositiveBigIntegerField(default=0)),
-                ('language', models.CharField(blank=True, max_length=30)),
-                ('fingerprint', models.CharField(blank=True, max_length=64)),
-                ('commit', models.CharField(blank=True, max_length=64)),
-                ('chunk_count', models.PositiveIntegerField(default=0)),
-                ('skip_reason', models.CharField(blank=True, max_length=200)),
-                ('fallback', models.CharField(blank=True, max_length=200)),
-                ('indexed_at', models.DateTimeField(auto_now=True)),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='files', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "scope",
+                    models.CharField(
+                        blank=True,
+                        choices=[("docs", "Docs"), ("adr", "Decisions"), ("session", "Sessions"), ("code", "Code")],
+                        max_length=10,
+                    ),
+                ),
+                ("path", models.TextField()),
+                ("path_hash", models.CharField(max_length=64)),
+                ("blob", models.CharField(max_length=64)),
+                ("size", models.PositiveBigIntegerField(default=0)),
+                ("language", models.CharField(blank=True, max_length=30)),
+                ("fingerprint", models.CharField(blank=True, max_length=64)),
+                ("commit", models.CharField(blank=True, max_length=64)),
+                ("chunk_count", models.PositiveIntegerField(default=0)),
+                ("skip_reason", models.CharField(blank=True, max_length=200)),
+                ("fallback", models.CharField(blank=True, max_length=200)),
+                ("indexed_at", models.DateTimeField(auto_now=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="files",
+                        to="rag.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Chunk',
+            name="Chunk",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('scope', models.CharField(choices=[('docs', 'Docs'), ('adr', 'Decisions'), ('session', 'Sessions'), ('code', 'Code')], max_length=10)),
-                ('ordinal', models.PositiveIntegerField()),
-                ('origin_key', models.TextField()),
-                ('content', models.TextField()),
-                ('content_hash', models.CharField(max_length=64)),
-                ('language', models.CharField(choices=[('simple', 'No stemming'), ('english', 'English'), ('russian', 'Russian'), ('portuguese', 'Portuguese'), ('spanish', 'Spanish'), ('french', 'French'), ('italian', 'Italian'), ('romanian', 'Romanian'), ('german', 'German'), ('dutch', 'Dutch'), ('swedish', 'Swedish'), ('danish', 'Danish'), ('norwegian', 'Norwegian'), ('finnish', 'Finnish'), ('hungarian', 'Hungarian')], max_length=20)),
-                ('title', models.TextField(blank=True)),
-                ('heading_path', models.JSONField(blank=True, default=list)),
-                ('symbol', models.TextField(blank=True)),
-                ('symbol_kind', models.CharField(blank=True, max_length=30)),
-                ('signature', models.TextField(blank=True)),
-                ('context', models.TextField(blank=True)),
-                ('start_offset', models.PositiveIntegerField()),
-                ('end_offset', models.PositiveIntegerField()),
-                ('start_line', models.PositiveIntegerField()),
-                ('end_line', models.PositiveIntegerField()),
-                ('commit', models.CharField(blank=True, max_length=64)),
-                ('metadata', models.JSONField(blank=True, default=dict)),
-                ('terms_a', models.TextField(blank=True)),
-                ('terms_b', models.TextField(blank=True)),
-                ('terms_d', models.TextField(blank=True)),
-                ('search_vector', models.GeneratedField(db_persist=True, expression=models.Case(models.When(language='english', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_english', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_english', weight='B'), django.contrib.postgres.search.SearchConfig('rag_english')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_english', weight='D'), django.contrib.postgres.search.SearchConfig('rag_english'))), models.When(language='russian', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_russian', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_russian', weight='B'), django.contrib.postgres.search.SearchConfig('rag_russian')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_russian', weight='D'), django.contrib.postgres.search.SearchConfig('rag_russian'))), models.When(language='portuguese', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_portuguese', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_portuguese', weight='B'), django.contrib.postgres.search.SearchConfig('rag_portuguese')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_portuguese', weight='D'), django.contrib.postgres.search.SearchConfig('rag_portuguese'))), models.When(language='spanish', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_spanish', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_spanish', weight='B'), django.contrib.postgres.search.SearchConfig('rag_spanish')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_spanish', weight='D'), django.contrib.postgres.search.SearchConfig('rag_spanish'))), models.When(language='french', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_french', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_french', weight='B'), django.contrib.postgres.search.SearchConfig('rag_french')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_french', weight='D'), django.contrib.postgres.search.SearchConfig('rag_french'))), models.When(language='italian', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_italian', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_italian', weight='B'), django.contrib.postgres.search.SearchConfig('rag_italian')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_italian', weight='D'), django.contrib.postgres.search.SearchConfig('rag_italian'))), models.When(language='romanian', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_romanian', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_romanian', weight='B'), django.contrib.postgres.search.SearchConfig('rag_romanian')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_romanian', weight='D'), django.contrib.postgres.search.SearchConfig('rag_romanian'))), models.When(language='german', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_german', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_german', weight='B'), django.contrib.postgres.search.SearchConfig('rag_german')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_german', weight='D'), django.contrib.postgres.search.SearchConfig('rag_german'))), models.When(language='dutch', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_dutch', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_dutch', weight='B'), django.contrib.postgres.search.SearchConfig('rag_dutch')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_dutch', weight='D'), django.contrib.postgres.search.SearchConfig('rag_dutch'))), models.When(language='swedish', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_swedish', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_swedish', weight='B'), django.contrib.postgres.search.SearchConfig('rag_swedish')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_swedish', weight='D'), django.contrib.postgres.search.SearchConfig('rag_swedish'))), models.When(language='danish', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_danish', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_danish', weight='B'), django.contrib.postgres.search.SearchConfig('rag_danish')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_danish', weight='D'), django.contrib.postgres.search.SearchConfig('rag_danish'))), models.When(language='norwegian', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_norwegian', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_norwegian', weight='B'), django.contrib.postgres.search.SearchConfig('rag_norwegian')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_norwegian', weight='D'), django.contrib.postgres.search.SearchConfig('rag_norwegian'))), models.When(language='finnish', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_finnish', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_finnish', weight='B'), django.contrib.postgres.search.SearchConfig('rag_finnish')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_finnish', weight='D'), django.contrib.postgres.search.SearchConfig('rag_finnish'))), models.When(language='hungarian', then=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_hungarian', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_hungarian', weight='B'), django.contrib.postgres.search.SearchConfig('rag_hungarian')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_hungarian', weight='D'), django.contrib.postgres.search.SearchConfig('rag_hungarian'))), default=django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.CombinedSearchVector(django.contrib.postgres.search.SearchVector('terms_a', config='rag_simple', weight='A'), '||', django.contrib.postgres.search.SearchVector('terms_b', config='rag_simple', weight='B'), django.contrib.postgres.search.SearchConfig('rag_simple')), '||', django.contrib.postgres.search.SearchVector('terms_d', config='rag_simple', weight='D'), django.contrib.postgres.search.SearchConfig('rag_simple')), output_field=django.contrib.postgres.search.SearchVectorField()), output_field=django.contrib.postgres.search.SearchVectorField())),
-                ('length', models.PositiveIntegerField(default=1)),
-                ('embedding', pgvector.django.vector.VectorField(blank=True, dimensions=768, null=True)),
-                ('embedding_model', models.CharField(blank=True, max_length=200)),
-                ('embedding_hash', models.CharField(max_length=64)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='chunks', to='rag.project')),
-                ('session', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='chunks', to='rag.session')),
-                ('event', models.ForeignKey(blank=True, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='chunks', to='rag.sessionevent')),
-                ('file', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='chunks', to='rag.sourcefile')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[("docs", "Docs"), ("adr", "Decisions"), ("session", "Sessions"), ("code", "Code")],
+                        max_length=10,
+                    ),
+                ),
+                ("ordinal", models.PositiveIntegerField()),
+                ("origin_key", models.TextField()),
+                ("content", models.TextField()),
+                ("content_hash", models.CharField(max_length=64)),
+                (
+                    "language",
+                    models.CharField(
+                        choices=[
+                            ("simple", "No stemming"),
+                            ("english", "English"),
+                            ("russian", "Russian"),
+                            ("portuguese", "Portuguese"),
+                            ("spanish", "Spanish"),
+                            ("french", "French"),
+                            ("italian", "Italian"),
+                            ("romanian", "Romanian"),
+                            ("german", "German"),
+                            ("dutch", "Dutch"),
+                            ("swedish", "Swedish"),
+                            ("danish", "Danish"),
+                            ("norwegian", "Norwegian"),
+                            ("finnish", "Finnish"),
+                            ("hungarian", "Hungarian"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("title", models.TextField(blank=True)),
+                ("heading_path", models.JSONField(blank=True, default=list)),
+                ("symbol", models.TextField(blank=True)),
+                ("symbol_kind", models.CharField(blank=True, max_length=30)),
+                ("signature", models.TextField(blank=True)),
+                ("context", models.TextField(blank=True)),
+                ("start_offset", models.PositiveIntegerField()),
+                ("end_offset", models.PositiveIntegerField()),
+                ("start_line", models.PositiveIntegerField()),
+                ("end_line", models.PositiveIntegerField()),
+                ("commit", models.CharField(blank=True, max_length=64)),
+                ("metadata", models.JSONField(blank=True, default=dict)),
+                ("terms_a", models.TextField(blank=True)),
+                ("terms_b", models.TextField(blank=True)),
+                ("terms_d", models.TextField(blank=True)),
+                (
+                    "search_vector",
+                    models.GeneratedField(
+                        db_persist=True,
+                        expression=models.Case(
+                            models.When(
+                                language="english",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_english", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_english", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_english"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_english", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_english"),
+                                ),
+                            ),
+                            models.When(
+                                language="russian",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_russian", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_russian", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_russian"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_russian", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_russian"),
+                                ),
+                            ),
+                            models.When(
+                                language="portuguese",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_portuguese", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_portuguese", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_portuguese"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_portuguese", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_portuguese"),
+                                ),
+                            ),
+                            models.When(
+                                language="spanish",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_spanish", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_spanish", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_spanish"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_spanish", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_spanish"),
+                                ),
+                            ),
+                            models.When(
+                                language="french",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_french", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_french", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_french"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_french", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_french"),
+                                ),
+                            ),
+                            models.When(
+                                language="italian",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_italian", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_italian", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_italian"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_italian", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_italian"),
+                                ),
+                            ),
+                            models.When(
+                                language="romanian",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_romanian", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_romanian", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_romanian"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_romanian", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_romanian"),
+                                ),
+                            ),
+                            models.When(
+                                language="german",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_german", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_german", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_german"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_german", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_german"),
+                                ),
+                            ),
+                            models.When(
+                                language="dutch",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_dutch", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_dutch", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_dutch"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_dutch", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_dutch"),
+                                ),
+                            ),
+                            models.When(
+                                language="swedish",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_swedish", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_swedish", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_swedish"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_swedish", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_swedish"),
+                                ),
+                            ),
+                            models.When(
+                                language="danish",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_danish", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_danish", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_danish"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_danish", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_danish"),
+                                ),
+                            ),
+                            models.When(
+                                language="norwegian",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_norwegian", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_norwegian", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_norwegian"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_norwegian", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_norwegian"),
+                                ),
+                            ),
+                            models.When(
+                                language="finnish",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_finnish", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_finnish", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_finnish"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_finnish", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_finnish"),
+                                ),
+                            ),
+                            models.When(
+                                language="hungarian",
+                                then=django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.CombinedSearchVector(
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_a", config="rag_hungarian", weight="A"
+                                        ),
+                                        "||",
+                                        django.contrib.postgres.search.SearchVector(
+                                            "terms_b", config="rag_hungarian", weight="B"
+                                        ),
+                                        django.contrib.postgres.search.SearchConfig("rag_hungarian"),
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_d", config="rag_hungarian", weight="D"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_hungarian"),
+                                ),
+                            ),
+                            default=django.contrib.postgres.search.CombinedSearchVector(
+                                django.contrib.postgres.search.CombinedSearchVector(
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_a", config="rag_simple", weight="A"
+                                    ),
+                                    "||",
+                                    django.contrib.postgres.search.SearchVector(
+                                        "terms_b", config="rag_simple", weight="B"
+                                    ),
+                                    django.contrib.postgres.search.SearchConfig("rag_simple"),
+                                ),
+                                "||",
+                                django.contrib.postgres.search.SearchVector("terms_d", config="rag_simple", weight="D"),
+                                django.contrib.postgres.search.SearchConfig("rag_simple"),
+                            ),
+                            output_field=django.contrib.postgres.search.SearchVectorField(),
+                        ),
+                        output_field=django.contrib.postgres.search.SearchVectorField(),
+                    ),
+                ),
+                ("length", models.PositiveIntegerField(default=1)),
+                ("embedding", pgvector.django.vector.VectorField(blank=True, dimensions=768, null=True)),
+                ("embedding_model", models.CharField(blank=True, max_length=200)),
+                ("embedding_hash", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chunks",
+                        to="rag.project",
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chunks",
+                        to="rag.session",
+                    ),
+                ),
+                (
+                    "event",
+                    models.ForeignKey(
+                        blank=True,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chunks",
+                        to="rag.sessionevent",
+                    ),
+                ),
+                (
+                    "file",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="chunks",
+                        to="rag.sourcefile",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='StagedChunk',
+            name="StagedChunk",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('run_id', models.UUIDField()),
-                ('chunk_id', models.UUIDField()),
-                ('project_id', models.BigIntegerField()),
-                ('scope', models.CharField(max_length=10)),
-                ('action', models.CharField(max_length=6)),
-                ('origin_key', models.TextField()),
-                ('path_hash', models.CharField(max_length=64)),
-                ('session_id', models.BigIntegerField(null=True)),
-                ('event_id', models.BigIntegerField(null=True)),
-                ('content', models.TextField()),
-                ('content_hash', models.CharField(max_length=64)),
-                ('language', models.CharField(max_length=20)),
-                ('title', models.TextField()),
-                ('heading_path', models.JSONField()),
-                ('symbol', models.TextField()),
-                ('symbol_kind', models.CharField(max_length=30)),
-                ('signature', models.TextField()),
-                ('context', models.TextField()),
-                ('start_offset', models.PositiveIntegerField()),
-                ('end_offset', models.PositiveIntegerField()),
-                ('start_line', models.PositiveIntegerField()),
-                ('end_line', models.PositiveIntegerField()),
-                ('commit', models.CharField(max_length=64)),
-                ('metadata', models.JSONField()),
-                ('terms_a', models.TextField()),
-                ('terms_b', models.TextField()),
-                ('terms_d', models.TextField()),
-                ('length', models.PositiveIntegerField()),
-                ('embedding_hash', models.CharField(max_length=64)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("run_id", models.UUIDField()),
+                ("chunk_id", models.UUIDField()),
+                ("project_id", models.BigIntegerField()),
+                ("scope", models.CharField(max_length=10)),
+                ("action", models.CharField(max_length=6)),
+                ("origin_key", models.TextField()),
+                ("path_hash", models.CharField(max_length=64)),
+                ("session_id", models.BigIntegerField(null=True)),
+                ("event_id", models.BigIntegerField(null=True)),
+                ("content", models.TextField()),
+                ("content_hash", models.CharField(max_length=64)),
+                ("language", models.CharField(max_length=20)),
+                ("title", models.TextField()),
+                ("heading_path", models.JSONField()),
+                ("symbol", models.TextField()),
+                ("symbol_kind", models.CharField(max_length=30)),
+                ("signature", models.TextField()),
+                ("context", models.TextField()),
+                ("start_offset", models.PositiveIntegerField()),
+                ("end_offset", models.PositiveIntegerField()),
+                ("start_line", models.PositiveIntegerField()),
+                ("end_line", models.PositiveIntegerField()),
+                ("commit", models.CharField(max_length=64)),
+                ("metadata", models.JSONField()),
+                ("terms_a", models.TextField()),
+                ("terms_b", models.TextField()),
+                ("terms_d", models.TextField()),
+                ("length", models.PositiveIntegerField()),
+                ("embedding_hash", models.CharField(max_length=64)),
             ],
             options={
-                'indexes': [models.Index(fields=['run_id', 'chunk_id'], name='rag_staged_run')],
+                "indexes": [models.Index(fields=["run_id", "chunk_id"], name="rag_staged_run")],
             },
         ),
         migrations.CreateModel(
-            name='StagedRemoval',
+            name="StagedRemoval",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('run_id', models.UUIDField()),
-                ('chunk_id', models.UUIDField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("run_id", models.UUIDField()),
+                ("chunk_id", models.UUIDField()),
             ],
             options={
-                'indexes': [models.Index(fields=['run_id', 'chunk_id'], name='rag_removal_run')],
+                "indexes": [models.Index(fields=["run_id", "chunk_id"], name="rag_removal_run")],
             },
         ),
         migrations.CreateModel(
-            name='StagedText',
+            name="StagedText",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('run_id', models.UUIDField()),
-                ('number', models.PositiveBigIntegerField()),
-                ('text_hash', models.CharField(max_length=64)),
-                ('chunk_id', models.UUIDField()),
-                ('is_staged', models.BooleanField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("run_id", models.UUIDField()),
+                ("number", models.PositiveBigIntegerField()),
+                ("text_hash", models.CharField(max_length=64)),
+                ("chunk_id", models.UUIDField()),
+                ("is_staged", models.BooleanField()),
             ],
             options={
-                'indexes': [models.Index(fields=['run_id', 'number'], name='rag_stagedtext_run')],
+                "indexes": [models.Index(fields=["run_id", "number"], name="rag_stagedtext_run")],
             },
         ),
         migrations.CreateModel(
-            name='Posting',
+            name="Posting",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('scope', models.CharField(choices=[('docs', 'Docs'), ('adr', 'Decisions'), ('session', 'Sessions'), ('code', 'Code')], max_length=10)),
-                ('lexeme', models.CharField(db_collation='C', max_length=255)),
-                ('packed', models.BinaryField()),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[("docs", "Docs"), ("adr", "Decisions"), ("session", "Sessions"), ("code", "Code")],
+                        max_length=10,
+                    ),
+                ),
+                ("lexeme", models.CharField(db_collation="C", max_length=255)),
+                ("packed", models.BinaryField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="rag.project"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('project', 'scope', 'lexeme'), name='rag_posting_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("project", "scope", "lexeme"), name="rag_posting_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Membership',
+            name="Membership",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('role', models.CharField(choices=[('viewer', 'Viewer'), ('maintainer', 'Maintainer')], default='viewer', max_length=20)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='rag_memberships', to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("viewer", "Viewer"), ("maintainer", "Maintainer")], default="viewer", max_length=20
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="rag_memberships",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="memberships", to="rag.project"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('project', 'user'), name='rag_membership_once')],
+                "constraints": [models.UniqueConstraint(fields=("project", "user"), name="rag_membership_once")],
             },
         ),
         migrations.CreateModel(
-            name='IndexRun',
+            name="IndexRun",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('state', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('succeeded', 'Succeeded'), ('failed', 'Failed'), ('cancelled', 'Cancelled'), ('interrupted', 'Interrupted')], default='queued', max_length=20)),
-                ('trigger', models.CharField(default='command', max_length=20)),
-                ('options', models.JSONField(blank=True, default=dict)),
-                ('phase', models.CharField(blank=True, max_length=30)),
-                ('done', models.PositiveIntegerField(default=0)),
-                ('total', models.PositiveIntegerField(default=0)),
-                ('commit', models.CharField(blank=True, max_length=64)),
-                ('report', models.JSONField(blank=True, default=rag.models.projects.empty_report)),
-                ('error', models.TextField(blank=True)),
-                ('cancel_requested', models.BooleanField(default=False)),
-                ('host', models.CharField(blank=True, max_length=255)),
-                ('pid', models.PositiveIntegerField(blank=True, null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('started_at', models.DateTimeField(blank=True, null=True)),
-                ('progress_at', models.DateTimeField(blank=True, null=True)),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('requested_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='runs', to='rag.project')),
+                ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "Queued"),
+                            ("running", "Running"),
+                            ("succeeded", "Succeeded"),
+                            ("failed", "Failed"),
+                            ("cancelled", "Cancelled"),
+                            ("interrupted", "Interrupted"),
+                        ],
+                        default="queued",
+                        max_length=20,
+                    ),
+                ),
+                ("trigger", models.CharField(default="command", max_length=20)),
+                ("options", models.JSONField(blank=True, default=dict)),
+                ("phase", models.CharField(blank=True, max_length=30)),
+                ("done", models.PositiveIntegerField(default=0)),
+                ("total", models.PositiveIntegerField(default=0)),
+                ("commit", models.CharField(blank=True, max_length=64)),
+                ("report", models.JSONField(blank=True, default=rag.models.projects.empty_report)),
+                ("error", models.TextField(blank=True)),
+                ("cancel_requested", models.BooleanField(default=False)),
+                ("host", models.CharField(blank=True, max_length=255)),
+                ("pid", models.PositiveIntegerField(blank=True, null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("progress_at", models.DateTimeField(blank=True, null=True)),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "requested_by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="rag.project"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-created_at'],
-                'indexes': [models.Index(fields=['project', '-created_at'], name='rag_run_newest')],
-                'constraints': [models.UniqueConstraint(fields=('project', 'id'), name='rag_run_once')],
+                "ordering": ["-created_at"],
+                "indexes": [models.Index(fields=["project", "-created_at"], name="rag_run_newest")],
+                "constraints": [models.UniqueConstraint(fields=("project", "id"), name="rag_run_once")],
             },
         ),
         migrations.CreateModel(
-            name='EmbeddingUsage',
+            name="EmbeddingUsage",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('day', models.DateField()),
-                ('kind', models.CharField(max_length=10)),
-                ('provider', models.CharField(max_length=20)),
-                ('model', models.CharField(max_length=200)),
-                ('texts', models.PositiveBigIntegerField(default=0)),
-                ('characters', models.PositiveBigIntegerField(default=0)),
-                ('tokens', models.PositiveBigIntegerField(default=0)),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='usage', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("day", models.DateField()),
+                ("kind", models.CharField(max_length=10)),
+                ("provider", models.CharField(max_length=20)),
+                ("model", models.CharField(max_length=200)),
+                ("texts", models.PositiveBigIntegerField(default=0)),
+                ("characters", models.PositiveBigIntegerField(default=0)),
+                ("tokens", models.PositiveBigIntegerField(default=0)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="usage",
+                        to="rag.project",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-day'],
-                'constraints': [models.UniqueConstraint(fields=('project', 'day', 'kind', 'provider', 'model'), name='rag_usage_once')],
+                "ordering": ["-day"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("project", "day", "kind", "provider", "model"), name="rag_usage_once"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='EmbeddingFailure',
+            name="EmbeddingFailure",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('model', models.CharField(max_length=200)),
-                ('text_hash', models.CharField(max_length=64)),
-                ('reason', models.CharField(max_length=500)),
-                ('failed_at', models.DateTimeField(auto_now=True)),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("model", models.CharField(max_length=200)),
+                ("text_hash", models.CharField(max_length=64)),
+                ("reason", models.CharField(max_length=500)),
+                ("failed_at", models.DateTimeField(auto_now=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="rag.project"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('project', 'model', 'text_hash'), name='rag_failure_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("project", "model", "text_hash"), name="rag_failure_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='ComputedVector',
+            name="ComputedVector",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('model', models.CharField(max_length=200)),
-                ('text_hash', models.CharField(max_length=64)),
-                ('embedding', pgvector.django.vector.VectorField(dimensions=768)),
-                ('truncated', models.BooleanField(default=False)),
-                ('run_id', models.UUIDField()),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("model", models.CharField(max_length=200)),
+                ("text_hash", models.CharField(max_length=64)),
+                ("embedding", pgvector.django.vector.VectorField(dimensions=768)),
+                ("truncated", models.BooleanField(default=False)),
+                ("run_id", models.UUIDField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="rag.project"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('project', 'model', 'text_hash'), name='rag_vector_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("project", "model", "text_hash"), name="rag_vector_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='RetiredChunk',
+            name="RetiredChunk",
             fields=[
-                ('id', models.UUIDField(editable=False, primary_key=True, serialize=False)),
-                ('scope', models.CharField(choices=[('docs', 'Docs'), ('adr', 'Decisions'), ('session', 'Sessions'), ('code', 'Code')], max_length=10)),
-                ('origin_key', models.TextField()),
-                ('content_hash', models.CharField(max_length=64)),
-                ('commit', models.CharField(blank=True, max_length=64)),
-                ('start_offset', models.PositiveIntegerField()),
-                ('end_offset', models.PositiveIntegerField()),
-                ('start_line', models.PositiveIntegerField()),
-                ('end_line', models.PositiveIntegerField()),
-                ('title', models.TextField(blank=True)),
-                ('heading_path', models.JSONField(blank=True, default=list)),
-                ('symbol', models.TextField(blank=True)),
-                ('metadata', models.JSONField(blank=True, default=dict)),
-                ('retired_at', models.DateTimeField()),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='retired_chunks', to='rag.project')),
+                ("id", models.UUIDField(editable=False, primary_key=True, serialize=False)),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[("docs", "Docs"), ("adr", "Decisions"), ("session", "Sessions"), ("code", "Code")],
+                        max_length=10,
+                    ),
+                ),
+                ("origin_key", models.TextField()),
+                ("content_hash", models.CharField(max_length=64)),
+                ("commit", models.CharField(blank=True, max_length=64)),
+                ("start_offset", models.PositiveIntegerField()),
+                ("end_offset", models.PositiveIntegerField()),
+                ("start_line", models.PositiveIntegerField()),
+                ("end_line", models.PositiveIntegerField()),
+                ("title", models.TextField(blank=True)),
+                ("heading_path", models.JSONField(blank=True, default=list)),
+                ("symbol", models.TextField(blank=True)),
+                ("metadata", models.JSONField(blank=True, default=dict)),
+                ("retired_at", models.DateTimeField()),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="retired_chunks",
+                        to="rag.project",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['project', 'retired_at'], name='rag_retired_age')],
-                'constraints': [models.UniqueConstraint(fields=('project', 'id'), name='rag_retired_once')],
+                "indexes": [models.Index(fields=["project", "retired_at"], name="rag_retired_age")],
+                "constraints": [models.UniqueConstraint(fields=("project", "id"), name="rag_retired_once")],
             },
         ),
         migrations.CreateModel(
-            name='ScopeIndex',
+            name="ScopeIndex",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('scope', models.CharField(choices=[('docs', 'Docs'), ('adr', 'Decisions'), ('session', 'Sessions'), ('code', 'Code')], max_length=10)),
-                ('commit', models.CharField(blank=True, max_length=64)),
-                ('tree', models.CharField(blank=True, max_length=64)),
-                ('fingerprint', models.CharField(blank=True, max_length=64)),
-                ('language', models.CharField(choices=[('simple', 'No stemming'), ('english', 'English'), ('russian', 'Russian'), ('portuguese', 'Portuguese'), ('spanish', 'Spanish'), ('french', 'French'), ('italian', 'Italian'), ('romanian', 'Romanian'), ('german', 'German'), ('dutch', 'Dutch'), ('swedish', 'Swedish'), ('danish', 'Danish'), ('norwegian', 'Norwegian'), ('finnish', 'Finnish'), ('hungarian', 'Hungarian')], default='simple', max_length=20)),
-                ('chunk_count', models.PositiveIntegerField(default=0)),
-                ('total_length', models.PositiveBigIntegerField(default=0)),
-                ('lengths', models.BinaryField(default=bytes)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='scope_indexes', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[("docs", "Docs"), ("adr", "Decisions"), ("session", "Sessions"), ("code", "Code")],
+                        max_length=10,
+                    ),
+                ),
+                ("commit", models.CharField(blank=True, max_length=64)),
+                ("tree", models.CharField(blank=True, max_length=64)),
+                ("fingerprint", models.CharField(blank=True, max_length=64)),
+                (
+                    "language",
+                    models.CharField(
+                        choices=[
+                            ("simple", "No stemming"),
+                            ("english", "English"),
+                            ("russian", "Russian"),
+                            ("portuguese", "Portuguese"),
+                            ("spanish", "Spanish"),
+                            ("french", "French"),
+                            ("italian", "Italian"),
+                            ("romanian", "Romanian"),
+                            ("german", "German"),
+                            ("dutch", "Dutch"),
+                            ("swedish", "Swedish"),
+                            ("danish", "Danish"),
+                            ("norwegian", "Norwegian"),
+                            ("finnish", "Finnish"),
+                            ("hungarian", "Hungarian"),
+                        ],
+                        default="simple",
+                        max_length=20,
+                    ),
+                ),
+                ("chunk_count", models.PositiveIntegerField(default=0)),
+                ("total_length", models.PositiveBigIntegerField(default=0)),
+                ("lengths", models.BinaryField(default=bytes)),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="scope_indexes",
+                        to="rag.project",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('project', 'scope'), name='rag_scope_once')],
+                "constraints": [models.UniqueConstraint(fields=("project", "scope"), name="rag_scope_once")],
             },
         ),
         migrations.AddConstraint(
-            model_name='session',
-            constraint=models.UniqueConstraint(fields=('project', 'key'), name='rag_session_key_once'),
+            model_name="session",
+            constraint=models.UniqueConstraint(fields=("project", "key"), name="rag_session_key_once"),
         ),
         migrations.AddIndex(
-            model_name='sessionevent',
-            index=models.Index(condition=models.Q(('type__in', ('chat.message', 'agent.response'))), fields=['session', 'sequence'], name='rag_event_messages'),
+            model_name="sessionevent",
+            index=models.Index(
+                condition=models.Q(("type__in", ("chat.message", "agent.response"))),
+                fields=["session", "sequence"],
+                name="rag_event_messages",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='sessionevent',
-            constraint=models.UniqueConstraint(fields=('project', 'session', 'key'), name='rag_event_key_once'),
+            model_name="sessionevent",
+            constraint=models.UniqueConstraint(fields=("project", "session", "key"), name="rag_event_key_once"),
         ),
         migrations.AddConstraint(
-            model_name='sessionevent',
-            constraint=models.UniqueConstraint(fields=('project', 'session', 'sequence'), name='rag_event_sequence_once'),
+            model_name="sessionevent",
+            constraint=models.UniqueConstraint(
+                fields=("project", "session", "sequence"), name="rag_event_sequence_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='sourcefile',
-            constraint=models.UniqueConstraint(fields=('project', 'scope', 'path_hash'), name='rag_file_once'),
+            model_name="sourcefile",
+            constraint=models.UniqueConstraint(fields=("project", "scope", "path_hash"), name="rag_file_once"),
         ),
         migrations.AddIndex(
-            model_name='chunk',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['search_vector'], name='rag_chunk_search_vector'),
+            model_name="chunk",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["search_vector"], name="rag_chunk_search_vector"),
         ),
         migrations.AddIndex(
-            model_name='chunk',
-            index=pgvector.django.indexes.HnswIndex(ef_construction=64, fields=['embedding'], m=16, name='rag_chunk_embedding', opclasses=['vector_cosine_ops']),
+            model_name="chunk",
+            index=pgvector.django.indexes.HnswIndex(
+                ef_construction=64,
+                fields=["embedding"],
+                m=16,
+                name="rag_chunk_embedding",
+                opclasses=["vector_cosine_ops"],
+            ),
         ),
         migrations.AddIndex(
-            model_name='chunk',
-            index=models.Index(fields=['project', 'embedding_hash'], name='rag_chunk_embedding_hash'),
+            model_name="chunk",
+            index=models.Index(fields=["project", "embedding_hash"], name="rag_chunk_embedding_hash"),
         ),
         migrations.AddConstraint(
-            model_name='chunk',
-            constraint=models.UniqueConstraint(fields=('project', 'id'), name='rag_chunk_once'),
+            model_name="chunk",
+            constraint=models.UniqueConstraint(fields=("project", "id"), name="rag_chunk_once"),
         ),
         migrations.AddConstraint(
-            model_name='chunk',
-            constraint=models.UniqueConstraint(deferrable=django.db.models.constraints.Deferrable['DEFERRED'], fields=('project', 'scope', 'ordinal'), name='rag_chunk_ordinal_once'),
+            model_name="chunk",
+            constraint=models.UniqueConstraint(
+                deferrable=django.db.models.constraints.Deferrable["DEFERRED"],
+                fields=("project", "scope", "ordinal"),
+                name="rag_chunk_ordinal_once",
+            ),
         ),
     ]

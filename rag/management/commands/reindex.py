@@ -20,8 +20,8 @@ class Command(RagCommand):
 
     help = (
         "Bring the index of a project in step with its sources: full, idempotent, atomic. Exit code 0: done; 1: "
-        "failed, or done while vectors that were wanted are missing (the next run fills only that gap); skipped files are no "
-        "failure."
+        "failed, or done while vectors that were wanted are missing (the next run fills only that gap); skipped "
+        "files are no failure."
     )
     example = "reindex harbour --scope docs --scope adr\nreindex harbour --session s-1 --json"
 
