@@ -1,0 +1,73 @@
+"""Processes that work beside a command and end with it."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+#: Seconds a companion has to leave its work in order; a reindex needs less than one.
+PATIENCE = 15.0
+#: ``prctl`` of Linux: the signal a process gets when the one that started it has ended, whatever ended it.
+_SET_DEATH_SIGNAL = 1
+
+
+class Companions:
+    """A context manager over ``manage.py`` processes; when it is left, each is interrupted and waited for."""
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
+        """Start ``manage.py`` with these arguments and this process's environment; its output goes to ``log``."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, sys.argv[0], *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                # Ctrl-C at the terminal is for this process, which passes it on once.
+                start_new_session=True,
+                preexec_fn=_end_with_parent(),
+            )
+        self._processes.append(process)
+        return process
+
+    def stop(self) -> None:
+        """Interrupt what still runs and wait for it; what takes too long, or a second Ctrl-C, is a kill."""
+        running = [process for process in self._processes if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        try:
+            for process in running:
+                process.wait(PATIENCE)
+        except (subprocess.TimeoutExpired, KeyboardInterrupt):
+            for process in running:
+                process.kill()
+                process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def _end_with_parent() -> Callable[[], None] | None:
+    """What the child does before it becomes its program: on Linux it asks to be interrupted when its parent dies."""
+    if sys.platform != "linux":
+        return None
+    control = ctypes.CDLL(None).prctl
+
+    def ask() -> None:
+        control(_SET_DEATH_SIGNAL, signal.SIGINT)
+
+    return ask

@@ -1,0 +1,72 @@
+"""Which embedding provider a first run uses: Ollama when it answers with the model, else the local one, else none."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from rag.conf import conf
+from rag.core.errors import InvalidInput
+from rag.embedders.factory import create_embedder, probe
+from rag.provider import configured_embedder
+from rag.quickstart.environment import adopt
+
+VARIABLE = "RAG_EMBEDDING_PROVIDER"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingChoice:
+    """The provider that is used from now on; ``detail`` says which or why there is none, in words for the terminal."""
+
+    provider: str
+    works: bool
+    detail: str
+    #: What to do for a provider that works; empty when one does.
+    remedy: str = ""
+
+
+def choose_embedding() -> EmbeddingChoice:
+    """Ask the providers (no content is sent) and adopt the first that works; the environment's own choice stands."""
+    if os.environ.get(VARIABLE, "").strip():
+        return _given()
+    settings = conf()
+    ollama = create_embedder(
+        provider="ollama",
+        model=settings.embedding_model,
+        ollama_base_url=settings.ollama_base_url,
+        keep_alive=settings.ollama_keep_alive,
+    )
+    answer = probe(ollama)
+    why_not = answer.detail
+    if answer.ok and not ollama.is_remote:
+        adopt(VARIABLE, "ollama", text="ollama")
+        return EmbeddingChoice("ollama", True, f"{ollama.model}: {answer.detail}")
+    if answer.ok:
+        # A project sends its content elsewhere only after somebody allowed it.
+        why_not = f"Ollama at {settings.ollama_base_url} is not on this machine"
+    local = _local()
+    if local is not None:
+        adopt(VARIABLE, "local", text="local")
+        return EmbeddingChoice("local", True, local)
+    adopt(VARIABLE, "ollama", text="ollama")
+    return EmbeddingChoice(
+        "ollama", False, why_not, f"{answer.remedy or 'Use an Ollama of this machine'}, or make setup."
+    )
+
+
+def _given() -> EmbeddingChoice:
+    embedder = configured_embedder(conf())
+    answer = probe(embedder) if not embedder.is_remote else None
+    if answer is None:
+        detail = f"{embedder.provider}/{embedder.model} (not on this machine: a project must allow it)"
+        return EmbeddingChoice(embedder.provider, True, detail)
+    return EmbeddingChoice(embedder.provider, answer.ok, answer.detail, answer.remedy)
+
+
+def _local() -> str | None:
+    """What the local model says of itself; ``None`` when it is not installed or another model is wanted."""
+    try:
+        answer = probe(create_embedder(provider="local", model=conf().embedding_model))
+    except InvalidInput:
+        return None
+    return answer.detail if answer.ok else None
