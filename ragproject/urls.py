@@ -9,6 +9,7 @@ urlpatterns = [
     path("healthz", HealthView.as_view(), name="healthz"),
     path("api/", include("rag.api.urls")),
     path("admin/", admin.site.urls),
+    path("", include("rag.web.urls")),
 ]
 
 handler400 = "rag.web.middleware.bad_request"
