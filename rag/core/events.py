@@ -103,17 +103,17 @@ def read_title(value: Any, *, field: str = "title") -> str:
 
 
 def origin_key(session_key: str, event_key: str) -> str:
-    """``session/event``, in which the first slash parts the two: one within the session's id is written ``%2F``.
+    """``session/event``, in which the last slash parts the two: one within the event's id is written ``%2F``.
 
     No two events of a project have the same, so that their chunks never have one id.
     """
-    return f"{session_key.replace('%', '%25').replace('/', '%2F')}/{event_key}"
+    return f"{session_key}/{event_key.replace('%', '%25').replace('/', '%2F')}"
 
 
 def split_origin_key(key: str) -> tuple[str, str]:
     """The session's and the event's id out of ``origin_key``."""
-    session, _, event = key.partition("/")
-    return session.replace("%2F", "/").replace("%25", "%"), event
+    session, _, event = key.rpartition("/")
+    return session, event.replace("%2F", "/").replace("%25", "%")
 
 
 def storable(text: str) -> str:

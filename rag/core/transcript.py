@@ -40,8 +40,9 @@ _BASE64_LINES = re.compile(
     r"(?:\r?\n[ \t>]*[A-Za-z0-9+/]{1,76}={0,2})?(?=\r?$)",
     re.MULTILINE,
 )
+_BETWEEN = re.compile(r"[\s>]+")
 #: Shares of a run that must be capitals, small letters and digits for it to be data. Random bytes give 0.41, 0.41 and
-#: 0.16; a path or a long identifier has few capitals or few digits.
+#: 0.16; a path, a long identifier or a list of hashes has few capitals or few digits.
 _CAPITALS, _SMALL, _DIGITS = 0.15, 0.15, 0.04
 
 
@@ -50,7 +51,7 @@ def clean_message(content: str) -> str:
     text = _ANSI.sub("", _NOTHING.sub("", content))
     text = _CONTROL.sub("", text)
     text = _DATA_URI.sub(rf"\1{LEFT_OUT}", text)
-    text = _BASE64_LINES.sub(LEFT_OUT, text)
+    text = _BASE64_LINES.sub(_leave_out, text)
     return _BASE64.sub(_leave_out, text)
 
 
@@ -65,5 +66,6 @@ def refused_message(content: str, text: str) -> str | None:
 
 def _leave_out(match: re.Match[str]) -> str:
     run = match.group()
-    capitals, small, digits = (sum(map(test, run)) / len(run) for test in (str.isupper, str.islower, str.isdigit))
+    body = _BETWEEN.sub("", run)
+    capitals, small, digits = (sum(map(test, body)) / len(body) for test in (str.isupper, str.islower, str.isdigit))
     return LEFT_OUT if capitals >= _CAPITALS and small >= _SMALL and digits >= _DIGITS else run
