@@ -133,23 +133,22 @@ def _is_unstorable(error: BaseException) -> bool:
 def _collect(detail: Any, where: str, found: dict[str, list[str]]) -> None:
     if isinstance(detail, Mapping):
         for key, inner in detail.items():
-            _collect(inner, _step(where, key), found)
+            _collect(inner, _step(where, key, inner), found)
     elif isinstance(detail, list):
         for number, inner in enumerate(detail):
-            # A list of sentences belongs to the field; a list of objects (many=True) has one entry an element.
-            _collect(inner, f"{where}[{number}]" if isinstance(inner, Mapping) else where, found)
+            _collect(inner, _step(where, number, inner), found)
     else:
         messages = found.setdefault(where or "detail", [])
         if shown(detail) not in messages:
             messages.append(shown(detail))
 
 
-def _step(where: str, key: Any) -> str:
+def _step(where: str, key: Any, inner: Any) -> str:
     if key == "non_field_errors":
         return where
     if isinstance(key, int):
-        # An element of a list of scalars: the field's name is enough.
-        return where
+        # The place of an object in its list; of a list of strings, or of sentences, the field's name is enough.
+        return f"{where}[{key}]" if isinstance(inner, Mapping) else where
     name = _clipped(str(key), LONGEST_NAME)
     return f"{where}.{name}" if where else name
 

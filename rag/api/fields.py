@@ -8,10 +8,10 @@ from typing import Any
 
 from rest_framework import serializers
 
+from rag.core.events import MOST_NESTED
+
 #: How many unknown field names one answer lists: enough to see a typing error, little enough for a hostile body.
 UNKNOWN_FIELDS_SHOWN = 10
-#: Nesting of a free JSON object: PostgreSQL's own parser stops at its stack depth, a log's payload never comes near.
-MOST_NESTED = 64
 
 
 class Text(serializers.CharField):

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from rag.api.fields import Choice, JSONObject, Question, StrictSerializer, Text, Truth, WholeNumber
+from rag.core.events import LONGEST_AUTHOR, LONGEST_KEY, LONGEST_TITLE, LONGEST_TYPE
 from rag.core.fusion import FUSIONS
 from rag.core.query import MAX_QUERY_CHARS
 from rag.core.types import Scope
@@ -16,11 +17,6 @@ MOST_EXCLUSIONS = 20
 LONGEST_EXCLUSION = 200
 #: Characters: as long as Linux lets a path be (PATH_MAX, in bytes).
 LONGEST_PATH = 4096
-#: As the columns (``rag.models.sessions``).
-LONGEST_KEY = 200
-LONGEST_TITLE = 500
-LONGEST_TYPE = 100
-LONGEST_AUTHOR = 200
 #: Sessions one reindex may name; more of them are the whole scope.
 MOST_SESSIONS = 1000
 #: Events one call may append: what a transaction takes in well below a second.
@@ -95,7 +91,7 @@ class EventRequest(StrictSerializer):
     type = Question(max_length=LONGEST_TYPE, help_text="chat.message and agent.response are searchable.")
     author = Text(required=False, allow_blank=True, max_length=LONGEST_AUTHOR)
     at = serializers.DateTimeField(required=False, allow_null=True, help_text="When it happened.")
-    content = Text(allow_blank=True)
+    content = Text(required=False, allow_blank=True, help_text="May be left out where there is a payload.")
     payload = JSONObject(required=False, help_text="Whatever else the event carries; stored, never searched.")
 
 

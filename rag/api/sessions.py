@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
-from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -17,7 +16,6 @@ from rag.api.pagination import EventsPage, SessionsPage
 from rag.api.parsers import BoundedEvents
 from rag.api.requests import EventsRequest, SessionRequest
 from rag.api.schema import BODY, SLUG, answers, in_path
-from rag.core.errors import NotFound
 from rag.models import Project, Role, Session, SessionEvent
 
 SESSION = in_path("sessionId", "The session's id in this project.")
@@ -73,6 +71,9 @@ class Appended(serializers.Serializer[Any]):
     created = serializers.IntegerField()
     repeated = serializers.IntegerField(help_text="Events that were there already.")
     conflicts = serializers.ListField(child=serializers.CharField(), help_text="Ids.")
+    events = serializers.ListField(
+        child=serializers.CharField(), help_text="The id of every event sent, in order; those without one have got one."
+    )
 
 
 class SessionsView(ProjectView):
@@ -127,7 +128,7 @@ class EventsView(ProjectView):
     )
     def get(self, request: Request, **_: Any) -> Response:
         """The session's events in their order."""
-        rows = events_of(session_of(self.project, self.kwargs["sessionId"]))
+        rows = eventlog.events_of(eventlog.find_session(project=self.project, key=self.kwargs["sessionId"]))
         return self.get_paginated_response(EventRow(self.paginate_queryset(rows), many=True).data)
 
     @extend_schema(
@@ -139,7 +140,7 @@ class EventsView(ProjectView):
     )
     def post(self, request: Request, **_: Any) -> Response:
         """Append events; repeating a call stores nothing twice. 201 when something is new."""
-        session = session_of(self.project, self.kwargs["sessionId"])
+        session = eventlog.find_session(project=self.project, key=self.kwargs["sessionId"])
         wanted = body(request, EventsRequest)
         return appended(self.project, session.key, title="", events=wanted["events"], is_new=False)
 
@@ -157,24 +158,10 @@ class EventView(ProjectView):
     )
     def get(self, request: Request, **_: Any) -> Response:
         """One event, for instance the one that a hit cites."""
-        session = session_of(self.project, self.kwargs["sessionId"])
-        event = events_of(session).filter(key=self.kwargs["eventId"]).first()
-        if event is None:
-            raise NotFound("There is no such event in this session.")
+        event = eventlog.find_event(
+            project=self.project, session_key=self.kwargs["sessionId"], event_key=self.kwargs["eventId"]
+        )
         return Response(EventRow(event).data)
-
-
-def session_of(project: Project, key: str) -> Session:
-    """The project's session; another project's does not exist here."""
-    session = Session.objects.filter(project=project, key=key).first()
-    if session is None:
-        raise NotFound("There is no such session in this project.")
-    return session
-
-
-def events_of(session: Session) -> QuerySet[SessionEvent]:
-    """The session's events, bounded by its project too."""
-    return SessionEvent.objects.filter(project_id=session.project_id, session=session)
 
 
 def appended(project: Project, key: str, *, title: str, events: list[dict[str, Any]], is_new: bool) -> Response:
@@ -185,5 +172,6 @@ def appended(project: Project, key: str, *, title: str, events: list[dict[str, A
         "created": done.created,
         "repeated": done.repeated,
         "conflicts": done.conflicts,
+        "events": done.events,
     }
     return Response(report, status=201 if done.created or is_new else 200)

@@ -8,8 +8,7 @@ from rag.api.coverage import CoverageView
 from rag.api.projects import ProjectsView
 from rag.api.runs import ReindexView, RunsView, RunView
 from rag.api.search import SearchCodeView, SearchView
-
-# from rag.api.sessions import EventsView, EventView, SessionsView
+from rag.api.sessions import EventsView, EventView, SessionsView
 
 app_name = "api"
 
@@ -24,8 +23,8 @@ urlpatterns = [
     path("projects/<str:slug>/rag/coverage", CoverageView.as_view(), name="coverage"),
     path("projects/<str:slug>/rag/chunks/<str:chunkId>", ChunkView.as_view(), name="chunk"),
     path("projects/<str:slug>/tools/search_code", SearchCodeView.as_view(), name="search_code"),
-    #     path("projects/<str:slug>/sessions", SessionsView.as_view(), name="sessions"),
+    path("projects/<str:slug>/sessions", SessionsView.as_view(), name="sessions"),
     # A session's or an event's id is the caller's own and may hold slashes.
-    #     path("projects/<str:slug>/sessions/<path:sessionId>/events", EventsView.as_view(), name="events"),
-    #     path("projects/<str:slug>/sessions/<path:sessionId>/events/<path:eventId>", EventView.as_view(), name="event"),
+    path("projects/<str:slug>/sessions/<path:sessionId>/events", EventsView.as_view(), name="events"),
+    path("projects/<str:slug>/sessions/<path:sessionId>/events/<path:eventId>", EventView.as_view(), name="event"),
 ]

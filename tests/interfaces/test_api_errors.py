@@ -198,11 +198,17 @@ def test_a_session_needs_its_csrf_token_to_write(db: None) -> None:
 
 def test_errors_of_nested_fields_are_named_by_their_place() -> None:
     detail = {
-        "events": [{}, {"type": ["Blank."]}],
+        "events": {1: {"type": ["Blank."]}},
+        "rows": [{}, {"at": ["No."]}],
         "scopes": {1: ["Wrong."], 2: ["Wrong."]},
         "non_field_errors": ["No."],
     }
-    assert by_field(detail) == {"events[1].type": ["Blank."], "scopes": ["Wrong."], "detail": ["No."]}
+    assert by_field(detail) == {
+        "events[1].type": ["Blank."],
+        "rows[1].at": ["No."],
+        "scopes": ["Wrong."],
+        "detail": ["No."],
+    }
 
 
 def test_fields_are_spelled_as_the_api_spells_them() -> None:
