@@ -10,7 +10,7 @@ from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 
 from rag.api.fields import StrictSerializer
-from rag.api.parsers import BoundedJSON
+from rag.api.parsers import BoundedJSON, LengthRequired
 from rag.api.permissions import HasProjectRole
 from rag.models import Project, Role
 
@@ -37,6 +37,9 @@ class ProjectView(ApiView):
 
 def body(request: Request, shape: type[StrictSerializer]) -> dict[str, Any]:
     """The validated body; a field that was not sent and has no default is not in it."""
+    if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
+        # Django and REST framework would take it for no body at all, and the answer would be about missing fields.
+        raise LengthRequired
     serializer = shape(data=request.data)
     serializer.is_valid(raise_exception=True)
     valid: dict[str, Any] = serializer.validated_data

@@ -22,6 +22,14 @@ class BodyTooLarge(APIException):
     default_code = "body_too_large"
 
 
+class LengthRequired(APIException):
+    """The body must come with its Content-Length; a chunked one is not read."""
+
+    status_code = 411
+    default_detail = "Send the body with a Content-Length: a chunked one is not read."
+    default_code = "length_required"
+
+
 class BoundedJSON(JSONParser):
     """Reads no more than ``limit`` bytes (Django bounds forms only)."""
 

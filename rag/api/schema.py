@@ -40,13 +40,14 @@ ERRORS: dict[int, OpenApiResponse] = {
         Problem, "No such thing in a project of the caller; whether another project has it is not told."
     ),
     409: OpenApiResponse(Conflict, "A reindex is in progress, or the project is not ready."),
+    411: OpenApiResponse(Problem, "The body comes without its Content-Length."),
     413: OpenApiResponse(Problem, "The body is too large."),
     415: OpenApiResponse(Problem, "The body is not declared as application/json."),
     429: OpenApiResponse(Problem, "Too many requests of this user; Retry-After says when."),
     503: OpenApiResponse(Problem, "The database or the repository is out of reach."),
 }
 #: What any body can bring.
-BODY = (400, 413, 415)
+BODY = (400, 411, 413, 415)
 
 
 def answers(successes: dict[int, Any], *errors: int) -> dict[int, Any]:

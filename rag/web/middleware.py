@@ -24,7 +24,7 @@ DJANGO_ERRORS = (Http404, PermissionDenied, SuspiciousOperation, BadRequest)
 SENTENCES = {
     400: "The request is not valid.",
     403: "This is not allowed.",
-    404: "There is no such page.",
+    404: "There is nothing at this address.",
     405: "This method is not allowed here.",
     413: "The request is too large.",
     500: WENT_WRONG,

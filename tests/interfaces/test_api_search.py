@@ -169,6 +169,12 @@ def test_a_body_without_bounds_is_not_read(db: None) -> None:
     assert list(answer.json()) == ["detail"]
 
 
+def test_a_chunked_body_is_not_taken_for_none(db: None) -> None:
+    viewer = callers(bare_project()).viewer
+    answer = viewer.generic("POST", PATH, b"", content_type="application/json", HTTP_TRANSFER_ENCODING="chunked")
+    assert (answer.status_code, list(answer.json())) == (411, ["detail"])
+
+
 def test_a_hostile_field_name_is_named_without_harm(db: None) -> None:
     answer = post(callers(bare_project()).viewer, PATH, {"query": "quay", "\ud800" + "x" * 10_000: 1})
     assert answer.status_code == 400
