@@ -125,7 +125,8 @@ def apply_rules(
     scores: dict[UUID, float] = {}
     for candidate in ranked:
         score = candidate.score / best
-        score += weights.definition * definition(candidate, question)
+        if not asks_aside:  # who asks for a symbol's test or example has its name in the question, but not its definition
+            score += weights.definition * definition(candidate, question)
         score += weights.stem * path_match(PurePosixPath(candidate.path).stem, question, stem=stem)
         score += weights.folder * path_match(PurePosixPath(candidate.path).parent.name, question, stem=stem)
         score += weights.symbol * symbol_match(candidate.symbol, question, stem=stem)
