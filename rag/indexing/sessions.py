@@ -66,7 +66,7 @@ def stage_sessions(
 
     Raises ``InvalidInput`` naming a session that does not exist.
     """
-    _check(project, keys)
+    check_sessions(project, keys)
     changes = SessionChanges(eligible=Session.objects.filter(project=project, message_count__gt=0).count())
     works = list(_works(project, keys, settings=settings, everything=everything))
     progress.start("reading", len(works))
@@ -113,7 +113,8 @@ class _Work:
         return self.session
 
 
-def _check(project: Project, keys: Sequence[str]) -> None:
+def check_sessions(project: Project, keys: Sequence[str]) -> None:
+    """Raises ``InvalidInput`` naming a session that the project does not have."""
     possible = [key for key in keys if storable(key) == key]
     found = set(Session.objects.filter(project=project, key__in=possible).values_list("key", flat=True))
     for key in keys:
