@@ -108,13 +108,19 @@ class Cluster:
     def stop(self) -> None:
         """Stops the server (open connections are closed, data is kept) without starting a process: fit for exit."""
         postmaster = self._postmaster()
-        if postmaster is None or not self._is_server(postmaster.pid):
+        own = self._process if self._process is not None and self._process.poll() is None else None
+        if postmaster is not None and self._is_server(postmaster.pid):
+            pid = postmaster.pid
+        elif own is not None:  # started a moment ago, and interrupted before it wrote its record
+            pid = own.pid
+        else:
             return
-        os.kill(postmaster.pid, signal.SIGINT)  # PostgreSQL's "fast" shutdown
+        os.kill(pid, signal.SIGINT)  # PostgreSQL's "fast" shutdown
         deadline = time.monotonic() + STOP_SECONDS
         while time.monotonic() < deadline:
-            if self._postmaster() is None and (self._process is None or self._process.poll() is not None):
-                shutil.rmtree(postmaster.socket_directory, ignore_errors=True)
+            if self._postmaster() is None and (own is None or own.poll() is not None):
+                if postmaster is not None:
+                    shutil.rmtree(postmaster.socket_directory, ignore_errors=True)
                 return
             time.sleep(0.02)
 

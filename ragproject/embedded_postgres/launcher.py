@@ -147,6 +147,8 @@ def _detach_all() -> None:
 
 
 def _after_fork() -> None:
+    global _registry_lock
+    _registry_lock = threading.Lock()
     for one in _servers.values():
         one._forked()
 
