@@ -67,11 +67,14 @@ INSTALLED_APPS = [
     "rest_framework",
     "rest_framework.authtoken",
     "drf_spectacular",
+    "drf_spectacular_sidecar",
     "procrastinate.contrib.django",
     "rag",
 ]
 
 MIDDLEWARE = [
+    # First, so that what other middleware fails at is plain too.
+    "rag.web.middleware.PlainErrors",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -80,7 +83,6 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "rag.web.middleware.PlainErrors",
 ]
 
 ROOT_URLCONF = "ragproject.urls"
@@ -134,7 +136,6 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
-STATIC_ROOT = RAG_DATA_DIR / "static"
 # The admin's own files are served straight from the packages: no collectstatic before the first page.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
@@ -181,7 +182,16 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "COMPONENT_SPLIT_REQUEST": True,
-    "ENUM_NAME_OVERRIDES": {},
+    "ENUM_NAME_OVERRIDES": {
+        "Scope": "rag.api.requests.SCOPES",
+        "Fusion": "rag.api.requests.FUSION_CHOICES",
+        "ProjectState": "rag.models.ProjectState",
+        "RunState": "rag.models.RunState",
+    },
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    # The documentation page's files come with the installation, not from another host.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 # --- Retrieval: read through rag.conf, which types them and says why each default is what it is -----------------------

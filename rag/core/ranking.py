@@ -125,7 +125,7 @@ def apply_rules(
     scores: dict[UUID, float] = {}
     for candidate in ranked:
         score = candidate.score / best
-        if not asks_aside:  # who asks for a symbol's test or example has its name in the question, but not its definition
+        if not asks_aside:  # a question for a symbol's test names the symbol, but does not want its definition
             score += weights.definition * definition(candidate, question)
         score += weights.stem * path_match(PurePosixPath(candidate.path).stem, question, stem=stem)
         score += weights.folder * path_match(PurePosixPath(candidate.path).parent.name, question, stem=stem)
