@@ -32,8 +32,9 @@ FIELDS = frozenset(("id", "type", "author", "at", "content", "payload"))
 #: Stands where a character was that cannot be stored.
 REPLACEMENT = "\ufffd"
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-#: Clients take these parts out of a URL before they ask, so an id that holds one can never be asked for.
-_DOT_PARTS = frozenset((".", ".."))
+#: Parts (between slashes) that no id may have: clients take the dots out of a URL before they ask, and ``events`` parts
+#: the session's id from the event's in ``…/sessions/{id}/events/{id}``.
+_RESERVED = frozenset((".", "..", "events"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,9 @@ def read_key(value: Any, *, field: str) -> str:
         raise InvalidInput(f"{field} is longer than {LONGEST_KEY} characters.", field=field)
     if _UNSTORABLE.search(value):
         raise InvalidInput(f"{field} holds a null character or half a surrogate pair.", field=field)
-    if not _DOT_PARTS.isdisjoint(value.split("/")):
-        raise InvalidInput(f'{field} has a part "." or "..", which no URL can name.', field=field)
+    reserved = _RESERVED.intersection(value.split("/"))
+    if reserved:
+        raise InvalidInput(f'{field} has the part "{min(reserved)}", with which no URL could name it.', field=field)
     return value
 
 

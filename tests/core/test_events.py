@@ -74,6 +74,7 @@ def test_what_is_left_out_or_null_is_empty() -> None:
         ({**MESSAGE, "id": "a\x00"}, "id"),
         ({**MESSAGE, "id": "a\ud800"}, "id"),
         ({**MESSAGE, "id": "a/../b"}, "id"),
+        ({**MESSAGE, "id": "x/events/y"}, "id"),
         ({**MESSAGE, "payload": []}, "payload"),
         ({**MESSAGE, "payload": {"n": float("inf")}}, "payload"),
         ({**MESSAGE, "extra": float("nan")}, "extra"),

@@ -102,7 +102,7 @@ def test_one_invalid_event_stores_none(harbour: Project) -> None:
     assert not Session.objects.exists()
 
 
-@pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\x00b", "a\ud800", "..", "a/./b"])
+@pytest.mark.parametrize("key", ["", " ", "x" * 201, "a\x00b", "a\ud800", "..", "a/./b", "a/events"])
 def test_a_session_id_that_no_url_could_name_is_refused(harbour: Project, key: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         append(harbour, TALK[0], session=key)
