@@ -32,7 +32,7 @@ def _declare(node: Node, text: TextOf) -> Declaration | None:
             return declaration(f"~{text(name)}", "method", body=body) if name else None
         case "operator_declaration" if body is not None:
             sign = node.child_by_field_name("operator")
-            return declaration(f"operator {text(sign)}", "method", body=body) if sign else None
+            return declaration(f"operator{text(sign)}", "method", body=body) if sign else None
         case "conversion_operator_declaration" if body is not None:
             target = node.child_by_field_name("type")
             return declaration(f"operator {text(target)}", "method", body=body) if target else None

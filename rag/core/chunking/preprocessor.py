@@ -11,7 +11,7 @@ import re
 
 _DIRECTIVE = re.compile(
     rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif|region|endregion)\b"
-    rb"((?:[^\\\n]|\\[^\n]|\\\r?\n)*)",
+    rb"((?:[^\\\n]|\\\r?\n|\\[^\n])*)",
     re.MULTILINE,
 )
 _NOT_A_BREAK = re.compile(rb"[^\n]")
@@ -22,25 +22,28 @@ def resolve_conditionals(data: bytes) -> bytes:
     kept: list[bytes] = []
     at = 0
     skipping: list[bool] = []  # of each open conditional: is its present branch blanked?
+    blanked = 0  # how many of them say yes
     taken: list[bool] = []  # … and was one of its branches kept already?
     for match in _DIRECTIVE.finditer(data):
         between = data[at : match.start()]
-        kept.append(_blank(between) if any(skipping) else between)
+        kept.append(_blank(between) if blanked else between)
         kept.append(_blank(match[0]))
         at = match.end()
         word = match[1]
         if word in {b"if", b"ifdef", b"ifndef"}:
             dead = word == b"if" and match[2].split()[:1] == [b"0"]
             skipping.append(dead)
+            blanked += dead
             taken.append(not dead)
         elif word == b"endif" and skipping:
-            skipping.pop()
+            blanked -= skipping.pop()
             taken.pop()
         elif word.startswith(b"el") and skipping:
+            blanked += taken[-1] - skipping[-1]
             skipping[-1] = taken[-1]
             taken[-1] = True
     rest = data[at:]
-    kept.append(_blank(rest) if any(skipping) else rest)
+    kept.append(_blank(rest) if blanked else rest)
     return b"".join(kept)
 
 

@@ -29,6 +29,7 @@ _CREATE = re.compile(
 _KINDS = {"proc": "procedure", "domain": "type", "aggregate": "function"}
 #: Kinds whose body may hold the separator.
 _ROUTINES = frozenset({"function", "procedure", "trigger", "package"})
+_WITH_BODY = _ROUTINES | {"table", "view", "type"}
 _QUOTES = str.maketrans("", "", '"`[]')
 #: More kinds of quotes without a partner than this are no script.
 _MOST_UNPAIRED = 20
@@ -50,8 +51,8 @@ _BATCH = re.compile(r"^[ \t]*(?:GO(?:[ \t]+\d+)?|/)[ \t]*\r?$", re.IGNORECASE | 
 #: The rest of a string after its first quote; ``\`` escapes are MySQL's.
 _STRING_REST = re.compile(r"(?:[^'\\]|\\.|'')*+'", re.DOTALL)
 #: Where the header of a statement ends.
-_BODY = re.compile(r"\s*(?:\bAS\b|\bIS\b|\bBEGIN\b|\$)", re.IGNORECASE)
-_COLUMNS = re.compile(r"\s*\(")
+_BODY = re.compile(r"\bAS\b|\bIS\b|\bBEGIN\b|\$", re.IGNORECASE)
+_COLUMNS = re.compile(r"\(")
 _LONGEST_HEADER = 2_000
 
 
@@ -135,6 +136,7 @@ class _Scan:
             return
         word = header["kind"].lower().split()[0]
         start = self._lead[0] if self._lead and self._is_right_after(self._lead[1], at) else at
+        self._lead = None
         self._statement = _Open(start, header, _KINDS.get(word, word))
 
     def _ends(self, statement: _Open | None) -> bool:
@@ -146,19 +148,19 @@ class _Scan:
     def _close(self, end: int) -> Iterator[Symbol]:
         if self._statement is not None:
             yield _symbol(self._source, self._statement, end)
-        self._statement, self._lead = None, None
+            self._statement = None
 
 
 def _symbol(source: str, statement: _Open, end: int) -> Symbol:
-    header = statement.header
-    text = source[header.start() : end]
-    body = (_COLUMNS if statement.kind == "table" else _BODY).search(text, header.end() - header.start())
-    stop = body.start() if body and statement.kind in {*_ROUTINES, "table", "view", "type"} else len(text)
+    header, kind = statement.header, statement.kind
+    text = source[header.start() : min(end, header.start() + _LONGEST_HEADER)]
+    ends = _COLUMNS if kind == "table" else _BODY
+    body = ends.search(text, header.end() - header.start()) if kind in _WITH_BODY else None
     return Symbol(
         start=statement.start,
         end=statement.start + len(source[statement.start : end].rstrip()),
         name="".join(header["name"].translate(_QUOTES).split()),
-        kind=statement.kind,
-        signature=headline(text[: min(stop, 4_000)]).rstrip("; "),
+        kind=kind,
+        signature=headline(text[: body.start()] if body else text).rstrip("; "),
         context="",
     )

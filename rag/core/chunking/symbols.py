@@ -27,6 +27,7 @@ MODULE = "module"
 #: What is left between two symbols with fewer letters and digits than this (a line: `private:`, `__ne__ = other`) joins
 #: its neighbour: alone it would be a chunk that says nothing, and rank high for being short.
 SCRAP = 40
+SCRAP_APART = 20
 #: So does a head that only opens a block for members which have chunks of their own, and names no new thing.
 _OPENING_KINDS = frozenset({"impl", "mixin"})
 #: No text of this length is a scrap, however many signs it is made of.
@@ -35,7 +36,7 @@ _LONGEST_SCRAP = 400
 _NEAR = 2
 _NEAR_CLOSER = 3
 #: Lines that only close something: `}  // namespace x`, `end`, `#endif`, `fi`.
-_CLOSERS = re.compile(r"(?:[ \t]*(?:[})\]]|end\b|#\s*endif|fi\b|done\b|esac\b|\?>)[^\n]{0,100}\s*)+")
+_CLOSER = re.compile(r"\s*(?:[})\]]|end\b|#\s*endif|fi\b|done\b|esac\b|\?>)[^\n]{0,100}$")
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -167,10 +168,14 @@ def _scrap_goes(source: str, before: _Piece | None, piece: _Piece, after: _Piece
     far = _NEAR_CLOSER + 1
     gap_before = source.count("\n", before.end, piece.start) if before and not opens else far
     gap_after = source.count("\n", piece.end, after.start) if after else far
-    if gap_before <= _NEAR_CLOSER and _CLOSERS.fullmatch(source, piece.start, piece.end):
+    text = source[piece.start : piece.end]
+    if gap_before <= _NEAR_CLOSER and all(_CLOSER.match(line) for line in text.split("\n") if line.strip()):
         return "before"
-    if len(_WORD.findall(source, piece.start, piece.end)) >= SCRAP:
+    size = len(_WORD.findall(text))
+    if size >= SCRAP:
         return ""
-    if gap_after <= min(_NEAR, gap_before):
+    # Between symbols of a file a line or two between blank lines may be a statement of their own (the imports).
+    near = _NEAR if piece.symbol or size < SCRAP_APART else 1
+    if gap_after <= min(near, gap_before):
         return "after"
-    return "before" if gap_before <= _NEAR else ""
+    return "before" if gap_before <= near else ""
