@@ -95,4 +95,6 @@ def link(url: str, text: str | SafeString) -> SafeString:
 def _lookups_of(offered: Any) -> set[str]:
     if isinstance(offered, str):
         return {f"{offered}__exact", f"{offered}__id__exact", f"{offered}__isnull"}
+    if isinstance(offered, tuple):  # a field with a filter of its own
+        return _lookups_of(offered[0])
     return {getattr(offered, "parameter_name", "")}

@@ -15,7 +15,8 @@ from django.utils.safestring import SafeString
 
 from rag.admin.base import ReadOnlyAdmin, bdi, link, pre
 from rag.admin.chunk_search import search_chunks
-from rag.admin.filters import EmbeddingFilter, model_in_use
+from rag.admin.filters import EmbeddingFilter, UsedLanguages, model_in_use
+from rag.core.events import split_origin_key
 from rag.core.repository_address import permalink
 from rag.models import Chunk
 from rag.web.display import visible
@@ -32,7 +33,7 @@ class ChunkAdmin(ReadOnlyAdmin):
     """Chunks, read-only."""
 
     list_display = ("place", "headings", "scope", "language", "vector", "project")
-    list_filter = ("project", "scope", EmbeddingFilter, "language")
+    list_filter = ("project", "scope", EmbeddingFilter, ("language", UsedLanguages))
     list_select_related = ("project",)
     # The field's name only makes the search box appear; get_search_results does the searching.
     search_fields = ("search_vector",)
@@ -159,7 +160,7 @@ class ChunkAdmin(ReadOnlyAdmin):
 
 def _place(chunk: Chunk) -> str:
     if chunk.scope == "session":
-        return chunk.origin_key
+        return "/".join(split_origin_key(chunk.origin_key))
     return place_of(chunk.origin_key, chunk.start_line, chunk.end_line)
 
 

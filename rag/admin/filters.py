@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import admin
@@ -9,7 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from rag.core.errors import InvalidInput
-from rag.models import Session
+from rag.models import Language, ScopeIndex, Session
 from rag.provider import current_model
 
 
@@ -43,6 +44,17 @@ class EmbeddingFilter(admin.SimpleListFilter):
         return queryset
 
 
+class UsedLanguages(admin.ChoicesFieldListFilter):
+    """The languages that some scope of some project is indexed in, of all that there are."""
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        """All, and the languages in use."""
+        used = {Language(name).label for name in ScopeIndex.objects.values_list("language", flat=True).distinct()}
+        for number, choice in enumerate(super().choices(changelist)):
+            if number == 0 or choice["selected"] or choice["display"] in used:
+                yield choice
+
+
 class SkippedFilter(admin.SimpleListFilter):
     """Indexed or not."""
 
@@ -71,9 +83,12 @@ class SessionFilter(admin.SimpleListFilter):
     parameter_name = "session"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """The chosen session alone."""
+        """The chosen session alone. One that is not there is a choice as well: without any, Django drops the filter."""
+        chosen = request.GET.get(self.parameter_name)
+        if chosen is None:
+            return []
         session = session_of(request)
-        return [] if session is None else [(str(session.pk), str(session)[:100])]
+        return [(chosen, "no such session" if session is None else str(session)[:100])]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The session's events."""

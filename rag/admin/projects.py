@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.views.decorators.http import require_POST, require_safe
 
-from rag.admin.base import PolicyAdmin, link, pre, with_policy
+from rag.admin.base import PolicyAdmin, bdi, link, pre, with_policy
 from rag.admin.coverage import coverage_page
 from rag.admin.generic import MembershipTable
 from rag.admin.project_form import ProjectForm
@@ -40,8 +40,8 @@ class ProjectAdmin(PolicyAdmin):
 
     form = ProjectForm
     inlines = (MembershipInline,)
-    list_display = ("slug", "name", "state", "language", "last_run", "coverage_link")
-    list_filter = ("state", "language")
+    list_display = ("shown", "state", "language", "last_run")
+    list_filter = ("state",)
     search_fields = ("slug", "name")
     actions = ("reindex_selected",)
     fieldsets = (
@@ -60,7 +60,7 @@ class ProjectAdmin(PolicyAdmin):
 
     def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
         """With the reindex button for who may press it."""
-        return (*self.list_display, "reindex_button") if self.has_change_permission(request) else self.list_display
+        return (*self.list_display, "buttons" if self.has_change_permission(request) else "coverage_link")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Project | None = None) -> tuple[Any, ...]:
         """The slug never changes: it is part of every chunk id."""
@@ -116,6 +116,13 @@ class ProjectAdmin(PolicyAdmin):
 
     # ---- columns and fields -----------------------------------------------------------------------------------------
 
+    @admin.display(description="project", ordering="slug")
+    def shown(self, project: Project) -> SafeString | str:
+        """The slug, and the name where there is one."""
+        if not project.name:
+            return project.slug
+        return format_html('{} <span class="quiet">{}</span>', project.slug, bdi(project.name))
+
     @admin.display(description="last run")
     def last_run(self, project: Project) -> SafeString | str:
         """State and time of the newest run."""
@@ -131,11 +138,12 @@ class ProjectAdmin(PolicyAdmin):
         """The coverage page."""
         return link(reverse("admin:rag_project_coverage", args=[project.pk]), "Coverage")
 
-    @admin.display(description="reindex")
-    def reindex_button(self, project: Project) -> SafeString:
-        """A button of the list's own form, which carries the CSRF token, aimed at this project."""
+    @admin.display(description="")
+    def buttons(self, project: Project) -> SafeString:
+        """The coverage, and a button of the list's own form, which carries the CSRF token, aimed at this project."""
         url = reverse("admin:rag_project_reindex", args=[project.pk])
-        return format_html('<button type="submit" class="button" formaction="{}">Reindex</button>', url)
+        button = format_html('<button type="submit" class="button" formaction="{}">Reindex</button>', url)
+        return format_html('<span class="buttons">{} {}</span>', self.coverage_link(project), button)
 
     @admin.display(description="permalinks lead to")
     def shown_remote(self, project: Project) -> str:

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from rag.admin.base import ReadOnlyAdmin, link, pre
 from rag.api.reindexing import as_they_stand
 from rag.models import IndexRun, RunState
+from rag.models.chunks import ScopeName
 
 #: Skipped files listed one by one, and characters of the raw report: more make a page nobody can open.
 MOST_SKIPPED = 500
@@ -40,13 +41,13 @@ class IndexRunAdmin(ReadOnlyAdmin):
     """Runs, read-only."""
 
     list_display = ("started", "project", "state", "trigger", "requested_by", "duration", "progress", "short_commit")
-    list_filter = ("project", "state", "trigger")
+    list_filter = ("project", "state")
     list_select_related = ("project", "requested_by")
     sortable_by = ()
     ordering = ("-created_at",)
     fieldsets = (
         (None, {"fields": ("shown_project", "shown_state", "progress", "error", "report_tables")}),
-        ("Request", {"fields": ("trigger", "requested_by", "asked_for", "cancel_requested")}),
+        ("Request", {"fields": ("trigger", "requested_by", "asked_for")}),
         ("Times and place", {"fields": ("created_at", "started_at", "finished_at", "duration", "commit", "process")}),
         ("The report as JSON", {"fields": ("raw_report",), "classes": ("collapse",)}),
     )
@@ -113,6 +114,8 @@ class IndexRunAdmin(ReadOnlyAdmin):
         words = [text for name, text in switches.items() if options.get(name)]
         if options.get("embed") is False:
             words.append("without embedding")
+        if run.cancel_requested:
+            words.append("cancelled by request")
         sessions = options.get("sessions") or []
         if sessions:
             words.append(f"{len(sessions)} sessions")
@@ -137,9 +140,10 @@ class IndexRunAdmin(ReadOnlyAdmin):
 def report_context(report: dict[str, Any]) -> dict[str, Any]:
     """What the report's template shows; a report with parts missing shows what it has."""
     embedding = report.get("embedding") or {}
+    scopes = report.get("scopes") or {}
     skipped = report.get("skippedFiles") or []
     return {
-        "scopes": [{"name": name, **numbers} for name, numbers in (report.get("scopes") or {}).items()],
+        "scopes": [{"name": label, **scopes[name]} for name, label in ScopeName.choices if name in scopes],
         "embedding": embedding,
         "embedding_numbers": [(label, embedding.get(key)) for key, label in EMBEDDING_NUMBERS],
         "skipped": skipped[:MOST_SKIPPED],

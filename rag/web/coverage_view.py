@@ -28,7 +28,7 @@ class Bar:
     """One scope's numbers and their bar."""
 
     label: str
-    #: What is counted: files, sessions or chunks.
+    #: What is counted, in the singular.
     unit: str
     total: int
     #: ``(kind, number)`` in the order of the segments; ``orphaned`` stands beyond the total and has no segment.
@@ -98,7 +98,7 @@ def _scope_bar(name: str, numbers: Mapping[str, Any]) -> Bar:
     beyond = [("orphaned", numbers["orphaned"])] if numbers.get("orphaned") else []
     return _bar(
         str(ScopeName(name).label),
-        "sessions" if name == ScopeName.SESSION else "files",
+        "session" if name == ScopeName.SESSION else "file",
         numbers["total"],
         parts,
         beyond=beyond,
@@ -109,7 +109,7 @@ def _scope_bar(name: str, numbers: Mapping[str, Any]) -> Bar:
 def _embedding_bar(numbers: Mapping[str, Any]) -> Bar:
     total, embedded, failed = numbers["total"], numbers["embedded"], numbers["failed"]
     parts = [("embedded", embedded), ("failed", failed), ("without a vector", total - embedded - failed)]
-    return _bar("Vectors", "chunks", total, [part for part in parts if part[1] or part[0] == "embedded"])
+    return _bar("Vectors", "chunk", total, [part for part in parts if part[1] or part[0] == "embedded"])
 
 
 def _bar(

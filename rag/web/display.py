@@ -63,6 +63,8 @@ def excerpt(text: str, highlights: Sequence[tuple[int, int]], *, most: int = EXC
     end = min(len(text), start + most)
     if start:
         start = text.find("\n", start, first) + 1 or _word_start(text, start)
+        while text[start].isspace() and start < first:
+            start += 1
     if end < len(text):
         line_end = text.rfind("\n", first + 1, end)
         end = line_end if line_end > start + most // 2 else end

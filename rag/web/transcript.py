@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 
-from rag.core.errors import NotFound
 from rag.core.transcript import clean_message
+from rag.eventlog import events_of, find_event, find_session
 from rag.models import Project, Session, SessionEvent
 from rag.models.sessions import CITABLE_TYPES
 from rag.web.display import visible
@@ -49,28 +50,24 @@ class Transcript:
     after: int | None
 
 
-def session_of(project: Project, key: str) -> Session:
-    """The project's session; ``NotFound`` for every other key."""
-    session = Session.objects.filter(project=project, key=key).first() if _is_storable(key) else None
-    if session is None:
-        raise NotFound("There is no such session in this project.")
-    return session
-
-
-def transcript(session: Session, *, cited: str = "", after: int | None = None, before: int | None = None) -> Transcript:
+def transcript(
+    *, project: Project, session_key: str, cited: str = "", after: int | None = None, before: int | None = None
+) -> Transcript:
     """The page around the cited event, after or before a sequence number, else the first one.
 
-    ``NotFound`` for an event that is not one of the session's.
+    ``NotFound`` for a session that is not the project's, and an event that is not the session's.
     """
-    messages = SessionEvent.objects.filter(session=session, project_id=session.project_id, type__in=CITABLE_TYPES)
+    session = find_session(project=project, key=session_key)
+    messages = events_of(session).filter(type__in=CITABLE_TYPES)
     if cited:
-        after = _start_at(session, cited)
+        event = find_event(project=project, session_key=session_key, event_key=cited)
+        after = _start_at(messages, event)
     if before is not None:
         rows = list(messages.filter(sequence__lt=before).order_by("-sequence")[: PAGE_MESSAGES + 1])
         has_earlier, has_later = len(rows) > PAGE_MESSAGES, True
         rows = rows[:PAGE_MESSAGES][::-1]
     else:
-        rows = list(messages.filter(sequence__gt=after or 0).order_by("sequence")[: PAGE_MESSAGES + 1])
+        rows = list(messages.filter(sequence__gt=after or 0)[: PAGE_MESSAGES + 1])
         has_later = len(rows) > PAGE_MESSAGES
         rows = rows[:PAGE_MESSAGES]
         has_earlier = bool(rows) and messages.filter(sequence__lt=rows[0].sequence).exists()
@@ -82,13 +79,9 @@ def transcript(session: Session, *, cited: str = "", after: int | None = None, b
     )
 
 
-def _start_at(session: Session, key: str) -> int:
+def _start_at(messages: QuerySet[SessionEvent], event: SessionEvent) -> int:
     """The sequence number after which a page shows the event with some messages before it."""
-    events = SessionEvent.objects.filter(session=session, project_id=session.project_id)
-    place = events.filter(key=key).values_list("sequence", flat=True).first() if _is_storable(key) else None
-    if place is None:
-        raise NotFound("There is no such event in this session.")
-    earlier = events.filter(type__in=CITABLE_TYPES, sequence__lt=place).order_by("-sequence")
+    earlier = messages.filter(sequence__lt=event.sequence).order_by("-sequence")
     start = list(earlier.values_list("sequence", flat=True)[: BEFORE_CITED + 1])
     return start[-1] if len(start) > BEFORE_CITED else 0
 
@@ -107,7 +100,3 @@ def _message(row: SessionEvent, *, is_cited: bool) -> Message:
         is_cited=is_cited,
         query=urlencode({"event": row.key}),
     )
-
-
-def _is_storable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

@@ -24,7 +24,7 @@ from rag.web.hits import cards, session_url
 from rag.web.reindexing import reindex_and_tell
 from rag.web.security import page_security
 from rag.web.summary import summary_of, with_summary
-from rag.web.transcript import session_of, transcript
+from rag.web.transcript import transcript
 from rag.web.verified import verified_citation
 
 
@@ -87,14 +87,14 @@ def chunk_page(request: HttpRequest, *, project: Project, role: Role, chunk_id: 
 @project_page
 def session_page(request: HttpRequest, *, project: Project, role: Role, key: str) -> HttpResponse:
     """``/projects/{slug}/sessions/{key}/``: the messages of a session."""
-    session = session_of(project, key)
     page = transcript(
-        session,
+        project=project,
+        session_key=key,
         cited=request.GET.get("event", ""),
         after=_sequence(request, "after"),
         before=_sequence(request, "before"),
     )
-    context = {"project": project, "page": page, "session_url": session_url(project, session.key)}
+    context = {"project": project, "page": page, "session_url": session_url(project, key)}
     return render(request, "rag/session.html", context)
 
 
