@@ -1,8 +1,8 @@
 """A large session log: import, first reindex, a run with nothing to do, and one after a few new messages.
 
 Each step is the product's own command as a process of its own, of which the time, the processor's time and the peak of
-resident memory (``ru_maxrss``) are told. Vectors come from a stub that speaks Ollama's API and answers at once, so that what is
-measured is ours. The text is made here, the same in every run.
+resident memory (``ru_maxrss``) are told. Vectors come from a stub that speaks Ollama's API and answers at once, so that
+what is measured is ours. The text is made here, the same in every run.
 
     .venv/bin/python benchmarks/sessions.py                  # 2,000 sessions of 50 events, 2 of 5 are messages
     .venv/bin/python benchmarks/sessions.py --sessions 1 --events 100000 --messages 5      # one endless talk
