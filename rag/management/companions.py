@@ -6,7 +6,7 @@ import ctypes
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,23 +18,24 @@ _SET_DEATH_SIGNAL = 1
 
 
 class Companions:
-    """A context manager over ``manage.py`` processes; when it is left, each is interrupted and waited for."""
+    """A context manager over processes of one program; when it is left, each is interrupted and waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Sequence[str]) -> None:
+        self._program = tuple(program)
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
-        """Start ``manage.py`` with these arguments and this process's environment; its output goes to ``log``."""
+        """Start the program with these arguments and this process's environment; its output goes to ``log``."""
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, sys.argv[0], *arguments],
+                [*self._program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 # Ctrl-C at the terminal is for this process, which passes it on once.
                 start_new_session=True,
-                preexec_fn=_end_with_parent(),
+                preexec_fn=_interruptible(),
             )
         self._processes.append(process)
         return process
@@ -61,13 +62,15 @@ class Companions:
         self.stop()
 
 
-def _end_with_parent() -> Callable[[], None] | None:
-    """What the child does before it becomes its program: on Linux it asks to be interrupted when its parent dies."""
-    if sys.platform != "linux":
-        return None
-    control = ctypes.CDLL(None).prctl
+def _interruptible() -> Callable[[], None]:
+    """What the child does before it becomes its program: it lets itself be interrupted, though this process may have
+    been started with SIGINT ignored (``&`` in a script), and on Linux asks for that when this process dies.
+    """
+    control = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
-    def ask() -> None:
-        control(_SET_DEATH_SIGNAL, signal.SIGINT)
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if control is not None:
+            control(_SET_DEATH_SIGNAL, signal.SIGINT)
 
-    return ask
+    return prepare

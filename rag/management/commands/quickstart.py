@@ -179,7 +179,7 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
             settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, HOST]
         log = conf().data_dir / "quickstart.log"
 
-        with Companions() as companions:
+        with Companions([sys.executable, sys.argv[0]]) as companions:
 
             def ready() -> None:
                 self._say("Server", f"http://{HOST}:{options['port']}{reverse('web:search', args=[project.slug])}")
