@@ -26,6 +26,8 @@ LONGEST_AUTHOR = 200
 #: Levels of a payload: PostgreSQL's own parser stops at its stack depth, a log's payload never comes near.
 MOST_NESTED = 64
 
+#: The two types that are knowledge (``rag.models.CITABLE_TYPES``): one of them without its text is a mistake.
+MESSAGE_TYPES = ("chat.message", "agent.response")
 #: The fields of an event; whatever else stands beside them is kept in its payload.
 FIELDS = frozenset(("id", "type", "author", "at", "content", "payload"))
 
@@ -67,8 +69,8 @@ class EventData:
 def read_event(raw: Any, *, place: str = "") -> EventData:
     """The event of a JSON object. Raises ``InvalidInput`` with the field's name, behind ``place`` (``events[3]``).
 
-    ``content`` may be ``null``, and left out where there is a ``payload``: then it is empty. A time without a zone is
-    taken as UTC.
+    ``content`` may be ``null``, and left out where there is a ``payload`` or the event is no message: then it is empty.
+    A time without a zone is taken as UTC.
     """
     if not isinstance(raw, Mapping):
         raise InvalidInput(f"{place or 'The event'} must be a JSON object.", field=place)
@@ -145,7 +147,8 @@ class _Fields:
         return storable(value)
 
     def content(self) -> str:
-        if "content" not in self._raw and self._raw.get("payload") is None:
+        given = "content" in self._raw or self._raw.get("payload") is not None
+        if not given and self._raw.get("type") in MESSAGE_TYPES:
             raise self._refusal("content", "is missing")
         return self.text("content")
 

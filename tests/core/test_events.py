@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rag.core.errors import InvalidInput
 from rag.core.event_lines import LONGEST_LINE, CutLine, EventLine, LineProblem, bounded_lines, read_lines
-from rag.core.events import origin_key, read_event, read_key, split_origin_key
+from rag.core.events import MESSAGE_TYPES, origin_key, read_event, read_key, split_origin_key
 
 MESSAGE = {"type": "chat.message", "content": "Where do ships moor?"}
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -105,8 +105,15 @@ def test_unknown_types_and_other_names_are_kept() -> None:
     assert (event.type, event.payload) == ("gate.opened", {"gate": "south", "by": "ada"})
 
 
-def test_content_may_be_left_out_where_there_is_a_payload() -> None:
-    assert read_event({"type": "tool.call", "payload": {}}).content == ""
+def test_content_may_be_left_out_where_there_is_a_payload_or_no_message() -> None:
+    assert read_event({"type": "chat.message", "payload": {}}).content == ""
+    assert read_event({"type": "continued-in", "from": "s1"}).payload == {"from": "s1"}
+
+
+def test_a_message_here_is_a_message_in_the_index() -> None:
+    from rag.models import CITABLE_TYPES
+
+    assert MESSAGE_TYPES == CITABLE_TYPES
 
 
 def test_what_cannot_be_stored_is_replaced_everywhere_but_in_ids() -> None:

@@ -25,15 +25,15 @@ class Command(RagCommand):
         "Append the events of a JSON lines file to a project's session log, one event a line:\n"
         '  {"session": "s-1", "title": "Mooring", "id": "e1", "type": "chat.message", "author": "ana",\n'
         '   "at": "2024-05-01T12:00:00Z", "content": "Where do ships moor?"}\n'
-        "session, type and content are needed; other names go to the event's payload. Only chat.message and\n"
-        "agent.response become searchable, with the next reindex. Importing a file again adds only what is new: an id\n"
-        "that is there already with other content is reported, and the first event stands.\n"
+        "session and type are needed, and a message's content; other names go to the event's payload. Only\n"
+        "chat.message and agent.response become searchable, with the next reindex. Importing a file again adds only\n"
+        "what is new: an id that is there already with other content is reported, and the first event stands.\n"
         "Exit code 0: done, also when the last line is not written to its end yet (the next import takes it);\n"
         "1: some lines were refused, and all others are stored."
     )
     example = """
 import_session harbour chat.jsonl
-export-chats | manage.py import_session harbour - --json
+import_session harbour - --json < chat.jsonl
 """
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -55,9 +55,8 @@ export-chats | manage.py import_session harbour - --json
         if options["json"]:
             self.write_json(_as_json(done))
         else:
-            self.stdout.write(
-                f"{project.slug}: {done.created} events added, {done.repeated} already there, in {done.sessions} sessions"
-            )
+            added = f"{project.slug}: {done.created} events added, {done.repeated} already there"
+            self.stdout.write(f"{added}, in {done.sessions} sessions")
         for problem in done.problems[:SHOWN_PROBLEMS]:
             self.stderr.write(printable(f"Line {problem.line}: {problem.reason}"))
         unsaid = done.refused + done.conflicts - min(len(done.problems), SHOWN_PROBLEMS)
