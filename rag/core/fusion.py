@@ -44,6 +44,8 @@ class FusionProfile:
     lexical_signal: str = "bm25"
     #: From the paper that introduced the method (Cormack, Clarke and Büttcher 2009); two lists give at most 2 / 61.
     rrf_k: int = 60
+    #: What a place in the vector ranking counts in reciprocal rank fusion; one in the lexical ranking counts 1.
+    rrf_vector_weight: float = 1.0
     k1: float = bm25.K1
     b: float = bm25.B
     #: ISO 8601 time of the calibration, ``None`` for the defaults.
@@ -123,10 +125,10 @@ def rrf(candidates: Iterable[Signals], *, profile: FusionProfile) -> list[Fused]
     """
     fused = []
     for candidate in candidates:
-        ranks = [rank for rank in (candidate.vector_rank, candidate.lexical_rank) if rank is not None]
-        if ranks:
-            score = sum(1 / (profile.rrf_k + rank) for rank in ranks)
-            fused.append(replace(_scored(candidate, profile), score=score))
+        places = ((candidate.vector_rank, profile.rrf_vector_weight), (candidate.lexical_rank, 1.0))
+        shares = [weight / (profile.rrf_k + rank) for rank, weight in places if rank is not None]
+        if shares:
+            fused.append(replace(_scored(candidate, profile), score=sum(shares)))
     return _ordered(fused)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rag.core.fusion import Fused
+from rag.core.fusion import Fused, FusionProfile
 from rag.core.query import ParsedQuery
 from rag.core.ranking import (
     ASIDE_WORDS,
@@ -21,6 +21,10 @@ from rag.models import Project
 from rag.retrievers.lexemes import lexemes
 from rag.search.hits import StoredChunk
 
+#: What a place in the vector ranking counts when code is searched: the small model knows code less well than prose.
+#: Measured on five repositories (97 questions, nDCG@10 over files, with the rules): 0.932 with 1, 0.943 with 0.5.
+VECTOR_WEIGHT = 0.5
+
 #: Names in code are English more often than not, whatever language the project's documents are in.
 CODE_LANGUAGE = "english"
 
@@ -28,6 +32,11 @@ CODE_LANGUAGE = "english"
 def question_languages(project: Project) -> tuple[str, ...]:
     """The languages in which people ask about the project's code."""
     return tuple(dict.fromkeys(language for language in (CODE_LANGUAGE, project.language) if language != "simple"))
+
+
+def code_profile(profile: FusionProfile) -> FusionProfile:
+    """The profile for a search of code alone, unless the project's own says otherwise."""
+    return replace(profile, rrf_vector_weight=VECTOR_WEIGHT) if profile.calibrated_at is None else profile
 
 
 def rank_code(

@@ -26,6 +26,11 @@ class Question:
     fusion: str
     limit: int
 
+    @property
+    def is_code_alone(self) -> bool:
+        """Whether nothing but code is searched."""
+        return self.where.scopes == (Scope.CODE,)
+
 
 def ask(
     *,

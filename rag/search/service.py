@@ -12,7 +12,7 @@ from rag.embedders.service import EmbeddingService
 from rag.models import Project
 from rag.provider import meter, service_for
 from rag.search.answer import Hit, SearchAnswer
-from rag.search.code import question_languages, rank_code
+from rag.search.code import code_profile, question_languages, rank_code
 from rag.search.hits import build_hit, read_chunks
 from rag.search.profiles import fusion_profile
 from rag.search.question import DEFAULT_LIMIT, Question, ask
@@ -50,6 +50,8 @@ def search(
     )
     service = service_for(project)
     profile = fusion_profile(project, service.profile)
+    if question.is_code_alone:
+        profile = code_profile(profile)
     vector_query, reason = (
         _embed(project, service, question) if vector else (None, "The vector signal is switched off.")
     )
@@ -108,7 +110,7 @@ def _threshold(question: Question, profile: FusionProfile, found: Retrieved) -> 
 def _hits(project: Project, question: Question, found: Retrieved, *, using: str) -> list[Hit]:
     stored = read_chunks([one.chunk_id for one in found.fused], project_id=project.pk, using=using)
     fused = found.fused
-    if question.fusion == "rrf" and question.where.scopes == (Scope.CODE,):
+    if question.fusion == "rrf" and question.is_code_alone:
         fused = rank_code(fused, stored, question.parsed, project=project, using=using)
     by_id = {one.chunk_id: one for one in fused}
     chunks = {chunk.id: chunk for chunk in stored}
