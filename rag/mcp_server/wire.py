@@ -34,7 +34,6 @@ def claim_wire() -> Wire:
     From here on reading standard input finds its end, and whatever is written to standard output (``print``, a C
     library, a child process) goes to standard error.
     """
-    sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

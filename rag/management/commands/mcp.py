@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -18,6 +18,10 @@ from rag.projects import find_project
 
 if TYPE_CHECKING:
     from mcp.server import Server
+
+#: Seconds that the database has to say whether the projects exist: the embedded one starts in one or two. A client
+#: that is not greeted soon gives up.
+CHECK_SECONDS = 10
 
 MISSING = "The MCP server needs the package mcp, version 2 or newer: run `pip install '.[mcp]'`."
 
@@ -49,18 +53,34 @@ class Command(RagCommand):
         wire = claim_wire()
         end_on_signals()
         slugs = list(dict.fromkeys(options["project"]))
-        with ThreadPoolExecutor(max_workers=1) as aside:  # the embedded database starts while the SDK is imported
-            checked = aside.submit(_check, slugs)
-            server = _server(slugs)
-            warning = checked.result()
+        checked = _aside(lambda: _check(slugs))  # the embedded database starts while the SDK is imported
+        server = _server(slugs)
+        try:
+            warning = checked.result(timeout=CHECK_SECONDS)
+        except TimeoutError:
+            warning = f"The database has not answered within {CHECK_SECONDS} seconds."
         if warning:
-            self.stderr.write(f"Warning: {warning} The tools will say so until it is back.")
+            self.stderr.write(f"Warning: {warning} Calls fail until it is back.")
         if is_terminal:
             self.stderr.write(f"Serving {', '.join(slugs)} to an MCP client on standard input; Ctrl-C ends it.")
         threading.Thread(target=_warm_up, name="mcp-warm-up", daemon=True).start()
         from rag.mcp_server.stdio import serve
 
         serve(server, wire)
+
+
+def _aside(work: Callable[[], str | None]) -> Future[str | None]:
+    """Do the work on a thread that nothing waits for at the end."""
+    outcome: Future[str | None] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, name="mcp-check", daemon=True).start()
+    return outcome
 
 
 def _server(slugs: Sequence[str]) -> Server[Any]:
