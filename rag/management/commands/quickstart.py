@@ -44,7 +44,7 @@ from rag.quickstart import (
     sample_question,
 )
 from rag.quickstart.login import administrator
-from rag.search import DEFAULT_SCOPES, search
+from rag.search import DEFAULT_SCOPES, search, search_code
 
 DEFAULT_PORT = 8000
 #: Seconds of embedding before the first answer; the rest is embedded behind the server. A sample is worth seeing soon,
@@ -159,7 +159,10 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
         self.stdout.write("")
         self._say("Question", printable(sample.question), style="bold")
         self.stdout.write("")
-        print_answer(search(project=project, query=sample.question, scopes=sample.scopes, limit=SAMPLE_HITS))
+        if sample.scopes == (Scope.CODE,):
+            print_answer(search_code(project=project, query=sample.question, k=SAMPLE_HITS))
+        else:
+            print_answer(search(project=project, query=sample.question, scopes=sample.scopes, limit=SAMPLE_HITS))
         self.stdout.write("")
 
     def _show_login(self, project: Project) -> None:
