@@ -1,0 +1,113 @@
+"""``evaluate PROJECT QUESTIONS.jsonl``: the same comparison on a project's index, with its own profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rag.core.errors import ProjectNotReady
+from rag.core.fusion import FusionProfile
+from rag.embedders.service import EmbeddingService
+from rag.evaluation.asked import Asked
+from rag.evaluation.metrics import require_library
+from rag.evaluation.outcome import Evaluated, evaluated
+from rag.evaluation.questions import Labelled, resolve, units_of
+from rag.evaluation.retrieving import Retrieved, Watch, query_text, retrieve_all
+from rag.evaluation.vectors import VectorFile, embed_questions, patient_service
+from rag.models import Chunk, Project, ProjectState
+from rag.provider import meter
+from rag.search.profiles import fusion_profile
+from rag.search.snapshot import reading_database, snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFound:
+    """A project's candidates for its questions."""
+
+    found: tuple[Retrieved, ...]
+    profile: FusionProfile
+    service: EmbeddingService
+    chunks: int
+    embedded: int
+    reason: str | None
+    #: Ids of answerable questions of which the index holds no expected passage.
+    unresolved: tuple[str, ...]
+
+
+def evaluate_project(
+    *, project: Project, questions: Sequence[Labelled], name: str = "", watch: Watch | None = None
+) -> Evaluated:
+    """Ask a project its labelled questions and compare the systems, with the project's profile.
+
+    Raises ``InvalidInput``, ``ProjectNotReady``, ``MetricsMissing``.
+    """
+    require_library()
+    asked = ask_project(project=project, questions=questions, watch=watch)
+    return evaluated(
+        name=name or project.slug,
+        found=asked.found,
+        profile=asked.profile,
+        model=asked.service.model,
+        chunks=asked.chunks,
+        embedded=asked.embedded,
+        reason=asked.reason,
+        extra={"project": project.slug, "unresolved": list(asked.unresolved)},
+    )
+
+
+def ask_project(
+    *,
+    project: Project,
+    questions: Sequence[Labelled] = (),
+    further: Sequence[Asked] = (),
+    watch: Watch | None = None,
+) -> ProjectFound:
+    """The candidates of the labelled questions, then of ``further`` ones, in one snapshot of the index."""
+    if project.state != ProjectState.READY:
+        raise ProjectNotReady(
+            f"The project {project.slug} is {project.state}; only a ready project is searched.", state=project.state
+        )
+    service = patient_service(allow_remote=project.allow_remote_embedding)
+    texts = [query_text(Asked(id=one.id, text=one.question)) for one in questions]
+    texts += [query_text(one) for one in further]
+    with VectorFile(None, model=service.model, dimensions=service.profile.dimensions) as memory:
+        vectors = embed_questions(texts, service=service, file=memory, watch=watch)
+    meter(
+        project=project,
+        kind="query",
+        provider=service.provider,
+        model=service.model,
+        texts=vectors.texts,
+        characters=vectors.characters,
+        tokens=vectors.tokens,
+    )
+    using = reading_database()
+    with snapshot(using):
+        resolved = resolve(questions, project=project, using=using)
+        scopes = {str(scope) for one in (*resolved.asked, *further) for scope in one.scopes}
+        rows = Chunk.objects.using(using).filter(project_id=project.pk, scope__in=scopes)
+        profile = fusion_profile(project, service.profile)
+        found = retrieve_all(
+            [*resolved.asked, *further],
+            project=project,
+            profile=profile,
+            model=service.model,
+            vectors=vectors.vectors,
+            units_of=lambda asked, ids: units_of(asked, ids, using=using),
+            using=using,
+            watch=watch,
+        )
+        chunks = rows.count()
+        embedded = rows.filter(embedding__isnull=False, embedding_model=service.model).count()
+    reason = vectors.reason
+    if reason is None and chunks and not embedded:
+        reason = f"Nothing in the searched scopes is embedded with {service.model}."
+    return ProjectFound(
+        found=tuple(found),
+        profile=profile,
+        service=service,
+        chunks=chunks,
+        embedded=embedded,
+        reason=reason,
+        unresolved=resolved.unresolved,
+    )
