@@ -60,9 +60,10 @@ class Command(RagCommand):
         except TimeoutError:
             warning = f"The database has not answered within {CHECK_SECONDS} seconds."
         if warning:
-            self.stderr.write(f"Warning: {warning} Calls fail until it is back.")
+            self.stderr.write(f"Warning: {warning} Calls fail until it is back.", self.style.WARNING)
         if is_terminal:
-            self.stderr.write(f"Serving {', '.join(slugs)} to an MCP client on standard input; Ctrl-C ends it.")
+            said = f"Serving {', '.join(slugs)} to an MCP client on standard input; Ctrl-C ends it."
+            self.stderr.write(said, self.style.NOTICE)
         threading.Thread(target=_warm_up, name="mcp-warm-up", daemon=True).start()
         from rag.mcp_server.stdio import serve
 
