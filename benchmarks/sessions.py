@@ -32,8 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SLUG = "sessions-benchmark"
 #: What stands around the messages in an agent's log.
 MECHANISM = ("agent.status", "tool.call", "tool.result")
-#: Different vectors the stub has: enough that an index of them is no degenerate one.
-VECTORS = 2000
+#: Different halves of vectors the stub has: a text's is made of two, so that hardly any two texts have the same.
+HALVES = 1000
 DIMENSIONS = 768
 
 
@@ -172,18 +172,18 @@ class Stub:
 
 def serve(ready: Connection) -> None:
     """Answer ``/api/embed`` until the process is ended."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(made_vectors()))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(made_halves()))
     ready.send(server.server_port)
     server.serve_forever()
 
 
-def made_vectors() -> list[str]:
-    """Vectors as the JSON that is sent, so that answering costs nothing."""
+def made_halves() -> list[str]:
+    """Halves of vectors as the JSON that is sent, so that answering costs nothing."""
     chance = random.Random(2)
-    return [json.dumps([round(chance.gauss(0, 1), 3) for _ in range(DIMENSIONS)]) for _ in range(VECTORS)]
+    return [",".join(f"{chance.gauss(0, 1):.3f}" for _ in range(DIMENSIONS // 2)) for _ in range(HALVES)]
 
 
-def handler(vectors: list[str]) -> type[BaseHTTPRequestHandler]:
+def handler(halves: list[str]) -> type[BaseHTTPRequestHandler]:
     """The same text always gets the same vector."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -195,13 +195,16 @@ def handler(vectors: list[str]) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
-            rows = ",".join(vectors[zlib.crc32(text.encode()) % len(vectors)] for text in texts)
+            rows = ",".join(self.vector(zlib.crc32(text.encode())) for text in texts)
             body = f'{{"embeddings":[{rows}],"prompt_eval_count":{len(texts)}}}'.encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+
+        def vector(self, number: int) -> str:
+            return f"[{halves[number % HALVES]},{halves[number // HALVES % HALVES]}]"
 
     return Handler
 
