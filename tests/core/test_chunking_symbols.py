@@ -243,7 +243,7 @@ def test_a_broken_file_still_gives_the_symbols_that_can_be_read() -> None:
         ("kotlin", "fun main() {}\n", "no grammar for kotlin"),
         ("java", "%% nothing of this is Java %%\n" * 5, "syntax errors, no symbol found"),
         ("c", "(" * 5_000 + "x", "brackets nest too deeply"),
-        ("bash", "((a)" * 900, "parsing takes too long"),
+        ("cpp", "a<" * 20_000, "parsing takes too long"),
     ],
 )
 def test_a_fallback_to_size_says_why(language: str, source: str, reason: str) -> None:
@@ -272,7 +272,7 @@ def test_offsets_are_code_points_and_lines_end_at_newlines_alone(ending: str) ->
     assert [(p.symbol, p.start_line, p.end_line) for p in passages] == [("ж", 1, 3), ("g", 5, 5)]
 
 
-def test_ten_thousand_nested_classes_do_no_harm() -> None:
+def test_hundreds_of_nested_classes_do_no_harm() -> None:
     source = "".join(f"class A{depth} {{\n" for depth in range(800)) + "}" * 800
     assert_lawful(source, chunk_code(source, "java", path="A.java").passages, ChunkSizes())
 
