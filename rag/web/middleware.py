@@ -7,15 +7,19 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.html import format_html
 
 from rag.api.errors import problem_of, shown
+from rag.web.security import PAGE_POLICY
 
 log = logging.getLogger(__name__)
 
 NUL = "Null characters are not allowed."
+#: The search pages show what is wrong with a question (``q``) by its field.
+SEARCH_PAGES = "/projects/"
 WENT_WRONG = "Something went wrong on the server. Its log says what."
 
 #: What Django's own handlers answer with; an exception of these kinds is theirs.
@@ -40,7 +44,7 @@ class PlainErrors:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """The response; below ``/api/`` an error is JSON, whoever made it."""
         name = parameter_with_nul(request)
-        if name is not None:
+        if name is not None and not (name == "q" and request.path_info.startswith(SEARCH_PAGES)):
             return answer(request, 400, {name: [NUL]} if is_api(request) else {"detail": NUL})
         response = self.get_response(request)
         if response.status_code >= 400 and is_api(request) and not _is_json(response):
@@ -91,16 +95,18 @@ def answer(request: HttpRequest, status: int, body: dict[str, Any]) -> HttpRespo
     if is_api(request):
         return JsonResponse(body, status=status)
     text = body.get("detail") or " ".join(message for messages in body.values() for message in messages)
-    return HttpResponse(_page(status, str(text)), status=status)
+    return HttpResponse(_page(status, str(text)), status=status, headers={"Content-Security-Policy": PAGE_POLICY})
 
 
 def _page(status: int, text: str) -> str:
     return format_html(
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        "<title>{0}</title><body><main><h1>{0}</h1><p>{1}</p></main></body></html>\n",
+        '<title>{0}</title><link rel="stylesheet" href="{2}">'
+        '<body><main class="failure"><h1>{0}</h1><p>{1}</p><p><a href="/">Projects</a></p></main></body></html>\n',
         sentence(status).rstrip("."),
         text,
+        f"{settings.STATIC_URL}rag/pages.css",
     )
 
 

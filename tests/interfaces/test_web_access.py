@@ -50,6 +50,13 @@ def test_outsiders_and_bare_staff_are_answered_as_if_there_were_no_such_project(
         assert client.post("/projects/demo/reindex/").status_code == 404
 
 
+def test_a_failure_is_a_page_that_looks_like_the_others(indexed: Project) -> None:
+    answer = visitors(indexed).viewer.get("/projects/no-such/")
+    page = answer.content.decode()
+    assert "There is no such project." in page and "/static/rag/pages.css" in page and 'href="/"' in page
+    assert answer["Content-Security-Policy"].startswith("default-src 'none'")
+
+
 def test_a_superuser_sees_every_project(indexed: Project, admin_client: Client) -> None:
     assert "/projects/demo/" in admin_client.get("/").content.decode()
     assert admin_client.get("/projects/demo/").status_code == 200

@@ -167,6 +167,7 @@ def test_an_empty_index_says_so(project: MakeProject) -> None:
     [
         ("?q=", "Ask something"),
         ("?q=+++", "Ask something"),
+        ("?q=a%00b", "Null characters are not allowed"),
         (f"?q={'x' * 2001}", "Query has 2001 characters, the most is 2000"),
         ("?q=quay&scope=wiki", "wiki is not one of the available choices"),
         ("?q=quay&limit=0", "greater than or equal to 1"),
@@ -183,7 +184,7 @@ def test_what_is_wrong_is_said_by_the_field(indexed: Project, query: str, messag
 
 def test_a_null_character_in_any_parameter_is_refused(indexed: Project) -> None:
     viewer = visitors(indexed).viewer
-    for query in ("q=a%00b", "q=ok&scope=%00", "q=ok&limit=%00", "q=ok&%00=1", "coverage=%00"):
+    for query in ("q=a%00b", "q=%00&path=%00", "q=ok&scope=%00", "q=ok&limit=%00", "q=ok&%00=1", "coverage=%00"):
         assert viewer.get(f"/projects/demo/?{query}").status_code == 400, query
 
 
