@@ -11,6 +11,7 @@ from rag.models.chunks import (
     StagedRemoval,
     StagedText,
 )
+from rag.models.evaluations import Evaluation, EvaluationKind
 from rag.models.projects import Language, Membership, Project, ProjectState, Role
 from rag.models.runs import (
     ACTIVE_STATES,
@@ -29,6 +30,8 @@ __all__ = [
     "ComputedVector",
     "EmbeddingFailure",
     "EmbeddingUsage",
+    "Evaluation",
+    "EvaluationKind",
     "IndexRun",
     "Language",
     "Membership",
