@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -182,10 +183,8 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
     """An argument type: a whole number of the range, else a usage error that names the range."""
 
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
+        # Not int(): it would take "1_0", blanks around a number, and other scripts' digits.
+        value = int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else least - 1
         if not least <= value <= most:
             raise argparse.ArgumentTypeError(f"must be a whole number from {least} to {most}, not {text!r}")
         return value
