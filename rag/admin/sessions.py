@@ -10,6 +10,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from rag.admin.base import ReadOnlyAdmin, bdi, link, pre
@@ -28,7 +29,7 @@ MOST_PAYLOAD = 20_000
 class SessionAdmin(ReadOnlyAdmin):
     """Sessions, read-only."""
 
-    list_display = ("shown", "key", "event_count", "message_count", "indexed", "last_event_at", "events", "project")
+    list_display = ("shown", "events", "message_count", "indexed", "last_event_at", "project")
     list_filter = ("project",)
     list_select_related = ("project",)
     search_fields = ("key", "title")
@@ -38,7 +39,6 @@ class SessionAdmin(ReadOnlyAdmin):
         "project",
         "key",
         "title",
-        "event_count",
         "message_count",
         "indexed",
         "indexed_at",
@@ -52,10 +52,11 @@ class SessionAdmin(ReadOnlyAdmin):
 
     @admin.display(description="session")
     def shown(self, session: Session) -> SafeString:
-        """Title or key."""
-        return bdi(str(session))
+        """Title and key."""
+        key = bdi(session.key)
+        return format_html('{} <span class="quiet">{}</span>', bdi(session.title), key) if session.title else key
 
-    @admin.display(description="in step with the index", boolean=True)
+    @admin.display(description="indexed", boolean=True)
     def indexed(self, session: Session) -> bool | None:
         """Whether all messages are indexed; unknown for a session without any."""
         return session.indexed_message_count == session.message_count if session.message_count else None
@@ -64,7 +65,8 @@ class SessionAdmin(ReadOnlyAdmin):
     def events(self, session: Session) -> SafeString:
         """The log of this session."""
         url = reverse("admin:rag_sessionevent_changelist")
-        return link(f"{url}?{urlencode({SessionFilter.parameter_name: session.pk})}", "Events")
+        url = f"{url}?{urlencode({SessionFilter.parameter_name: session.pk})}"
+        return link(url, f"{session.event_count} event{'' if session.event_count == 1 else 's'}")
 
     @admin.display(description="page")
     def page(self, session: Session) -> SafeString:

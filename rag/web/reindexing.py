@@ -39,7 +39,7 @@ def _tell(request: HttpRequest, project: Project, run: IndexRun) -> None:
     if run.state == RunState.SUCCEEDED:
         scopes = run.report.get("scopes", {}).values()
         created, deleted = (sum(scope.get(key, 0) for scope in scopes) for key in ("created", "deleted"))
-        messages.success(request, f"{project} is reindexed: {created} chunks created, {deleted} deleted.")
+        messages.success(request, f"{project} is reindexed: chunks created {created}, deleted {deleted}.")
         reason = run.report.get("embedding", {}).get("reason")
         if reason:
             messages.warning(request, f"{project}: not everything has a vector. {reason}")

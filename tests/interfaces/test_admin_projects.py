@@ -149,7 +149,7 @@ def test_the_button_reindexes_and_leads_to_the_run(admin_client: Client, project
     answer = admin_client.post(button(made), follow=True)
     run = IndexRun.objects.get()
     assert answer.redirect_chain[-1][0] == f"/admin/rag/indexrun/{run.pk}/change/"
-    assert "is reindexed: 1 chunks created, 0 deleted" in answer.content.decode()
+    assert "is reindexed: chunks created 1, deleted 0" in answer.content.decode()
     assert "not everything has a vector" in answer.content.decode()
     assert (run.trigger, run.requested_by and run.requested_by.username) == ("admin", "admin")
 
