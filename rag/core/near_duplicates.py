@@ -73,6 +73,11 @@ def is_stood_for(chunk: RankedChunk, *, by: RankedChunk) -> bool:
     return overlap and chunk.heading_path == by.heading_path
 
 
+def is_nearly_same(one: RankedChunk, other: RankedChunk) -> bool:
+    """Whether two texts are nearly the same: the worse one then stands behind everything else."""
+    return _nearly_same(_shingles(one.content), _shingles(other.content))
+
+
 def _shingles(content: str) -> set[tuple[object, ...]]:
     """Every few words in a row; the n-th time the same ones occur counts apart."""
     words = content.split()

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from rag.core.fusion import Fused, FusionProfile
 from rag.core.query import ParsedQuery
 from rag.core.ranking import (
     ASIDE_WORDS,
     DEFAULT_RULES,
+    CodeQuestion,
     RankedCode,
     RuleWeights,
     Stemmer,
     apply_rules,
+    definition,
+    path_match,
     read_question,
+    stands_aside,
+    symbol_match,
 )
 from rag.core.terms import analyse
 from rag.models import Project
@@ -57,12 +63,34 @@ def rank_code(
     ]
     if not ranked:
         return []
-    stem, stops = _stemmer(ranked, question, languages=question_languages(project), using=using)
-    read = read_question(question.text, stem=stem, is_stop_word=stops.__contains__)
+    read, stem = _read(ranked, question, project=project, using=using)
     ruled = apply_rules(ranked, read, stem=stem, weights=weights)
     scale = max(one.score for one in fused) / ruled[0].score if ruled[0].score > 0 else 1.0
     by_id = {one.chunk_id: one for one in fused}
     return [replace(by_id[one.chunk_id], score=one.score * scale) for one in ruled]
+
+
+def rule_shares(chunk: StoredChunk, question: ParsedQuery, *, project: Project, using: str) -> dict[str, float]:
+    """What the rules see in one chunk: each rule's share from 0 to 1, and ``aside`` 1 for a test, an example and so on
+    that the question does not ask for.
+    """
+    one = RankedCode(chunk.id, 0.0, chunk.origin_key, chunk.symbol)
+    read, stem = _read([one], question, project=project, using=using)
+    asks_aside = not read.stems.isdisjoint(stem(word) for word in ASIDE_WORDS)
+    return {
+        "definition": 0.0 if asks_aside else definition(one, read),
+        "stem": path_match(PurePosixPath(one.path).stem, read, stem=stem),
+        "folder": path_match(PurePosixPath(one.path).parent.name, read, stem=stem),
+        "symbol": symbol_match(one.symbol, read, stem=stem),
+        "aside": float(not asks_aside and stands_aside(one.path)),
+    }
+
+
+def _read(
+    ranked: Sequence[RankedCode], question: ParsedQuery, *, project: Project, using: str
+) -> tuple[CodeQuestion, Stemmer]:
+    stem, stops = _stemmer(ranked, question, languages=question_languages(project), using=using)
+    return read_question(question.text, stem=stem, is_stop_word=stops.__contains__), stem
 
 
 def _stemmer(

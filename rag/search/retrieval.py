@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -22,6 +22,8 @@ class Retrieved:
     """Fused candidates, best first, and which signals took part."""
 
     fused: Sequence[Fused]
+    #: Every candidate before fusion, also those below the threshold.
+    signals: Sequence[Signals]
     vector_available: bool
     reason: str | None
     lexical_available: bool
@@ -37,10 +39,11 @@ def retrieve(
     reason: str | None,
     lexical: bool = True,
     question_languages: Sequence[str] = (),
+    also: Sequence[UUID] = (),
     using: str = "default",
     settings: RagConf | None = None,
 ) -> Retrieved:
-    """Candidates of both signals, completed and fused; to be called inside one snapshot."""
+    """Candidates of both signals, completed and fused; to be called inside one snapshot. ``also``: see ``complete``."""
     settings = settings or conf()
     languages = scope_languages(project_id=question.where.project_id, scopes=question.where.scopes, using=using)
     signals, vector_available, lexical_available = complete(
@@ -51,16 +54,23 @@ def retrieve(
         lexical=lexical,
         languages=languages,
         question_languages=question_languages,
+        also=also,
         using=using,
         settings=settings,
     )
     if vector is not None and not vector_available:
         reason = f"Nothing in the searched scopes is embedded with {model}."
+    fused = fuse(question, signals, profile=profile, vector_available=vector_available)
+    return Retrieved(fused, signals, vector_available, reason, lexical_available, languages)
+
+
+def fuse(
+    question: Question, signals: Iterable[Signals], *, profile: FusionProfile, vector_available: bool
+) -> list[Fused]:
+    """The candidates by the question's fusion, best first."""
     if question.fusion == "rrf":
-        fused = rrf(signals, profile=profile)
-    else:
-        fused = weighted(signals, profile=profile, vector_available=vector_available)
-    return Retrieved(fused, vector_available, reason, lexical_available, languages)
+        return rrf(signals, profile=profile)
+    return weighted(signals, profile=profile, vector_available=vector_available)
 
 
 def complete(
@@ -72,10 +82,15 @@ def complete(
     lexical: bool,
     languages: ScopeLanguages,
     question_languages: Sequence[str] = (),
+    also: Sequence[UUID] = (),
     using: str,
     settings: RagConf,
 ) -> tuple[list[Signals], bool, bool]:
-    """Every candidate with both its signals; whether the vector and the lexical signal took part."""
+    """Every candidate with both its signals; whether the vector and the lexical signal took part.
+
+    ``also`` names chunks whose signals are computed as if they had been brought, though they have no rank (to explain
+    why a chunk was not answered).
+    """
     where, words = question.where, question.parsed.words
     by_vector = VectorRetriever(
         model=model,
@@ -96,10 +111,10 @@ def complete(
     cosines: dict[UUID, float] = {candidate.chunk_id: candidate.score for candidate in near}
     raw: dict[UUID, float] = {candidate.chunk_id: candidate.score for candidate in matching}
     if vector is not None:
-        cosines |= by_vector.cosines(vector, [chunk_id for chunk_id in raw if chunk_id not in cosines])
+        cosines |= by_vector.cosines(vector, [chunk_id for chunk_id in (*raw, *also) if chunk_id not in cosines])
     lexical_scores: Mapping[UUID, float] = {}
     if scoring is not None:
-        raw |= by_words.scores_of(scoring, [chunk_id for chunk_id in cosines if chunk_id not in raw])
+        raw |= by_words.scores_of(scoring, [chunk_id for chunk_id in (*cosines, *also) if chunk_id not in raw])
         if profile.lexical_signal == "ts_rank":
             ranker = FulltextRetriever(languages=languages, using=using)
             lexical_scores = ranker.ranks(words, [*raw.keys() | cosines.keys()])
