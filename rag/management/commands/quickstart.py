@@ -50,8 +50,8 @@ DEFAULT_PORT = 8000
 #: Seconds of embedding before the first answer; the rest is embedded behind the server. A sample is worth seeing soon,
 #: and words alone already find it.
 EMBED_SECONDS = 20.0
-#: Hits of the sample search: enough to see how they look.
-SAMPLE_HITS = 2
+#: Hits of the sample search: how an answer looks, on one screen with the rest.
+SAMPLE_HITS = 1
 #: Width of the labels.
 LABEL = 12
 
