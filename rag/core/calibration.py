@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rag.core.evaluation import SEED, Difference, Indices, Values, difference, folds
 from rag.core.fusion import LEXICAL_SIGNALS, FusionProfile
@@ -134,11 +133,6 @@ def cross_validate(
         default=default,
         chosen=tuple(chosen),
     )
-
-
-def random_pair_floor(cosines: NDArray[np.floating]) -> float:
-    """The floor that cosines of random question-chunk pairs suggest: their mean, never below 0."""
-    return max(0.0, round(float(np.mean(cosines)), 3))
 
 
 def _distance(one: FusionProfile, default: FusionProfile) -> tuple[float, float, float]:

@@ -128,9 +128,10 @@ def weighted_scores(candidates: Pool, profile: FusionProfile) -> Numbers:
 
 def rrf_scores(candidates: Pool, profile: FusionProfile) -> Numbers:
     """``(candidates,)`` scores of the reciprocal rank fusion; −inf for what is in neither ranking."""
-    parts = [1 / (profile.rrf_k + ranks) for ranks in (candidates.vector_rank, candidates.lexical_rank)]
-    missing = np.isnan(parts[0]) & np.isnan(parts[1])
-    return np.where(missing, -np.inf, np.nan_to_num(parts[0]) + np.nan_to_num(parts[1]))
+    by_vector = profile.rrf_vector_weight / (profile.rrf_k + candidates.vector_rank)
+    by_words = 1 / (profile.rrf_k + candidates.lexical_rank)
+    missing = np.isnan(by_vector) & np.isnan(by_words)
+    return np.where(missing, -np.inf, np.nan_to_num(by_vector) + np.nan_to_num(by_words))
 
 
 def passing_scores(candidates: Pool, profile: FusionProfile) -> Numbers:

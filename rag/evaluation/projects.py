@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rag.core.errors import ProjectNotReady
 from rag.core.fusion import FusionProfile
+from rag.core.types import Vector
 from rag.embedders.service import EmbeddingService
 from rag.evaluation.asked import Asked
 from rag.evaluation.metrics import require_library
@@ -32,6 +33,8 @@ class ProjectFound:
     reason: str | None
     #: Ids of answerable questions of which the index holds no expected passage.
     unresolved: tuple[str, ...]
+    #: The questions' vectors by the text that was embedded.
+    vectors: Mapping[str, Vector]
 
 
 def evaluate_project(
@@ -110,4 +113,5 @@ def ask_project(
         embedded=embedded,
         reason=reason,
         unresolved=resolved.unresolved,
+        vectors=vectors.vectors,
     )

@@ -85,7 +85,7 @@ evaluate --dataset /data/scifact --chunk-target 800 --chunk-overlap 100 --json
             choices=[str(scope) for scope in Scope],
             help="where a project's questions look that name no scope themselves (repeatable)",
         )
-        parser.add_argument("--html", type=_file_to_write, metavar="FILE", help="write a page with plots as well")
+        parser.add_argument("--html", type=file_to_write, metavar="FILE", help="write a page with plots as well")
         self.add_json_option(parser, of="the figures")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -93,7 +93,7 @@ evaluate --dataset /data/scifact --chunk-target 800 --chunk-overlap 100 --json
         with ProgressDisplay(self.stderr) as display:
             found = self._evaluate(options, display)
         if options["html"] is not None:
-            _write(options["html"], evaluation_page(found))
+            write_file(options["html"], evaluation_page(found))
         if options["json"]:
             self.write_json(evaluation_json(found))
         else:
@@ -180,14 +180,16 @@ def _sizes(target: int | None, overlap: int | None) -> ChunkSizes | None:
     return ChunkSizes(target=target, overlap=overlap, window=window)
 
 
-def _file_to_write(text: str) -> Path:
+def file_to_write(text: str) -> Path:
+    """An argument type: a file in a folder that exists."""
     path = Path(text)
     if not path.absolute().parent.is_dir():
         raise ArgumentTypeError(f"there is no folder {path.absolute().parent}")
     return path
 
 
-def _write(path: Path, text: str) -> None:
+def write_file(path: Path, text: str) -> None:
+    """Write a text file, or say plainly why not."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

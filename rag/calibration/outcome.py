@@ -1,0 +1,93 @@
+"""A calibration's report as JSON, and the name its profile gets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rag.calibration.thresholds import Threshold
+from rag.core.calibration import Judged
+from rag.core.fusion import FusionProfile
+from rag.evaluation.outcome import profile_json
+
+if TYPE_CHECKING:
+    from rag.calibration.service import Calibration
+
+
+def profile_name(calibration: Calibration) -> str:
+    """What answers say of where their profile comes from."""
+    return f"calibrated on {calibration.answerable} questions ({calibration.model})"
+
+
+def calibration_json(calibration: Calibration) -> dict[str, Any]:
+    """The report."""
+    floor = calibration.floor
+    return {
+        "questions": {
+            "answerable": calibration.answerable,
+            "unanswerable": calibration.unanswerable,
+            "unanswerableAre": "general questions" if calibration.by_noise else "the project's own",
+            "unresolved": list(calibration.unresolved),
+        },
+        "profile": profile_json(calibration.profile),
+        "default": profile_json(calibration.default),
+        "floor": None
+        if floor is None
+        else {
+            "randomPairs": _number(floor.mean),
+            "interval": [_number(floor.low), _number(floor.high)],
+            "questions": floor.questions,
+            "chunks": floor.chunks,
+        },
+        "weighted": _judged(calibration.weighted),
+        "rrf": _judged(calibration.rrf),
+        "threshold": _threshold(calibration.threshold),
+        "lexicalThreshold": _threshold(calibration.lexical_threshold),
+        "remarks": list(calibration.remarks),
+    }
+
+
+def _judged(judged: Judged | None) -> dict[str, Any] | None:
+    if judged is None:
+        return None
+    return {
+        "chosen": _setting(judged.setting),
+        "adopted": judged.is_better,
+        "heldOut": {
+            "default": _number(float(judged.default.mean())),
+            "calibrated": _number(float(judged.calibrated.mean())),
+            "gain": _number(judged.gain.mean),
+            "interval": [_number(judged.gain.low), _number(judged.gain.high)],
+            "p": _number(judged.gain.p),
+        },
+        "chosenByFold": [_setting(one) for one in judged.chosen],
+    }
+
+
+def _setting(profile: FusionProfile) -> dict[str, Any]:
+    return {
+        "weights": {"vector": profile.vector_weight, "lexical": profile.lexical_weight},
+        "floor": profile.floor,
+        "lexicalSignal": profile.lexical_signal,
+        "rrfK": profile.rrf_k,
+    }
+
+
+def _threshold(threshold: Threshold | None) -> dict[str, Any] | None:
+    if threshold is None:
+        return None
+    recommended, held_out = threshold.recommended, threshold.held_out
+    return {
+        "value": _number(recommended.point.threshold),
+        "interval": [_number(recommended.low), _number(recommended.high)],
+        "kept": _number(recommended.point.kept),
+        "answered": _number(recommended.point.answered),
+        "precision": _number(recommended.point.precision),
+        "heldOut": {"kept": _number(held_out.kept), "answered": _number(held_out.answered)},
+        "auc": _number(threshold.auc),
+    }
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 4)

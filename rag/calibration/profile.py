@@ -1,0 +1,63 @@
+"""The calibrated profile on the project: what is stored, and taking it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+
+from rag.core.fusion import FusionProfile
+from rag.models import Evaluation, Project
+
+#: Reports that are kept of a project: enough to see a development, few enough to stay small.
+KEPT_REPORTS = 20
+
+#: How a stored threshold came about.
+BY_QUESTIONS, BY_NOISE = "questions", "noise"
+
+
+def stored_profile(
+    profile: FusionProfile, *, name: str, model: str, at: datetime, further: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The JSON for ``Project.profile``: the profile's fields, its model, and what calibrating keeps for itself.
+
+    ``further`` holds ``thresholdBy`` (``questions`` or ``noise``) and what the noise was measured on.
+    """
+    named = replace(profile, name=name, calibrated_at=at.isoformat(timespec="seconds"))
+    return {**asdict(named), "model": model, **further}
+
+
+def store(*, project: Project, profile: Mapping[str, Any], evaluation: Evaluation | None = None) -> None:
+    """Put a profile in force, with the report that led to it; the next search uses it."""
+    with transaction.atomic():
+        Project.objects.select_for_update().get(pk=project.pk)
+        Project.objects.filter(pk=project.pk).update(profile=dict(profile))
+        if evaluation is not None:
+            keep(evaluation)
+    project.profile = dict(profile)
+
+
+def keep(evaluation: Evaluation) -> None:
+    """Keep a report; the oldest ones of the project make room."""
+    evaluation.save()
+    newest = Evaluation.objects.filter(project_id=evaluation.project_id).values_list("pk", flat=True)[:KEPT_REPORTS]
+    Evaluation.objects.filter(project_id=evaluation.project_id).exclude(pk__in=list(newest)).delete()
+
+
+def revert(*, project: Project) -> bool:
+    """Back to the shipped profile; the next ``calibrate`` starts anew. Returns whether there was anything to take back.
+
+    Reindexing does not calibrate by itself any more until somebody calibrates again: who reverts wants it so.
+    """
+    was_calibrated = bool(project.profile) and project.profile.get("calibrated_at") is not None
+    store(project=project, profile={"automatic": False})
+    return was_calibrated
+
+
+def is_automatic(project: Project) -> bool:
+    """Whether the end of a reindex may set the thresholds: not after a revert, nor over labelled questions' ones."""
+    profile = project.profile or {}
+    return profile.get("automatic", True) is not False and profile.get("thresholdBy") != BY_QUESTIONS
