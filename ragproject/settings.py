@@ -130,7 +130,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-LOGIN_URL = "admin:login"
+LOGIN_URL = "web:login"
 LOGIN_REDIRECT_URL = "/"
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
