@@ -49,7 +49,7 @@ TOP = 50
 
 def vocabulary() -> list[str]:
     """Pronounceable words, all different; the stemmer leaves them alone."""
-    onset, vowel = "b c d f g h k l m n p r t v z".split(), "a o u".split()
+    onset, vowel = ["b", "c", "d", "f", "g", "h", "k", "l", "m", "n", "p", "r", "t", "v", "z"], ["a", "o", "u"]
     syllables = [a + b for a in onset for b in vowel]
     count = len(syllables)
     return [

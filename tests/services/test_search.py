@@ -20,7 +20,9 @@ pytestmark = pytest.mark.django_db
 
 DOCS = {
     "README.md": "# Harbour\n\nA toll service for a small harbour.\n",
-    "docs/refunds.md": "# Refunds\n\nA refund is issued within three working days after the skipper returns the berth.\n",
+    "docs/refunds.md": (
+        "# Refunds\n\nA refund is issued within three working days after the skipper returns the berth.\n"
+    ),
     "docs/moorings.md": "# Moorings\n\nA berth longer than twenty metres needs a pilot.\n",
     "docs/weather.md": "# Weather\n\nNorthern wind brings rain. It is what it is.\n",
     "docs/adr/0001-money.md": "# Store money as integers\n\nFloating point rounding lost cents in the ledger.\n",
@@ -164,7 +166,9 @@ def test_what_is_excluded_is_not_answered(hybrid: Project) -> None:
 
 
 def test_case_accents_and_unicode_form_do_not_matter(project: MakeProject) -> None:
-    made = project({"docs/a.md": "# Причал\n\nОплачивается зара́нее, ёлки.\n", "docs/b.md": "# Tempo\n"}, language="russian")
+    made = project(
+        {"docs/a.md": "# Причал\n\nОплачивается зара́нее, ёлки.\n", "docs/b.md": "# Tempo\n"}, language="russian"
+    )
     reindex(project=made)
     for query in ("ЗАРАНЕЕ", "елка", "причала"):
         assert paths(search(project=made, query=query)) == ["docs/a.md"]
