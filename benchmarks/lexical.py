@@ -1,8 +1,8 @@
 """Lexical ranking at 200,000 chunks in one project: BM25 from packed postings against ts_rank over OR, and bm25s.
 
 Paired in one run: each question is asked of every system in turn, so that a busy machine slows all of them alike. The
-text is made here: words of a Zipf distribution (the law of real vocabularies), 160 to a chunk, questions of 3 to 9 words
-drawn from the same distribution without its most frequent words, as stemming and stop words leave them.
+text is made here: words of a Zipf distribution (the law of real vocabularies), 160 to a chunk, questions of 3 to 9
+words drawn from the same distribution without its most frequent words, as stemming and stop words leave them.
 
     RAG_DATA_DIR=/tmp/bench/var .venv/bin/python benchmarks/lexical.py --chunks 200000
     pip install bm25s   # to be compared as well; never a dependency of the product
