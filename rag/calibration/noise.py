@@ -1,7 +1,8 @@
 """Thresholds without labels: how high do questions score here that nothing here answers?
 
-A bank of general questions is asked. The threshold is the 95th percentile of their best scores: one general question in
-twenty then still gets an answer. Hybrid and lexical search have scores of their own, so each gets its own threshold.
+A bank of general questions is asked, and a percentile of their best scores is the threshold: few general questions
+then still get an answer. Hybrid and lexical search have scores of their own, and so have questions in another language
+than the documents: each gets its own threshold.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import numpy as np
 from django.utils import timezone
 
 from rag.calibration.profile import BY_NOISE, is_automatic, store, stored_profile
+from rag.calibration.thresholds import DIGITS, Thresholds, bank, by_language, by_noise
 from rag.conf import conf
-from rag.core.answerability import Recommendation, noise_threshold
 from rag.core.errors import InvalidInput, ProjectNotReady, RagError
 from rag.core.evaluation import Values
 from rag.core.fusion import FusionProfile, weighted
-from rag.core.noise_questions import NOISE_QUESTIONS
 from rag.core.types import Vector
 from rag.evaluation.vectors import VectorFile, embed_questions, patient_service
 from rag.models import Chunk, Evaluation, EvaluationKind, Project, ProjectState
@@ -52,8 +52,8 @@ class Noise:
     questions: int
     chunks: int
     #: ``None``: the questions have no vectors, or nothing in scope has.
-    hybrid: Recommendation | None
-    lexical: Recommendation
+    hybrid: Thresholds | None
+    lexical: Thresholds
     reason: str | None
     profile: FusionProfile
     #: The model's name, as profiles record it.
@@ -69,11 +69,12 @@ def calibrate_by_noise(*, project: Project, apply: bool = True, watch: Watch | N
     if not apply:
         return noise
     now = timezone.now()
-    profile = replace(noise.profile, lexical_threshold=noise.lexical.point.threshold)
+    profile = replace(noise.profile, lexical_threshold=noise.lexical.value)
     if noise.hybrid is not None:
-        profile = replace(profile, threshold=noise.hybrid.point.threshold)
+        profile = replace(profile, threshold=noise.hybrid.value)
     further = {
         "thresholdBy": BY_NOISE,
+        "byLanguage": by_language(noise.hybrid, noise.lexical),
         "noise": {"chunks": noise.chunks, "changed": 0, "hybrid": noise.hybrid is not None},
     }
     stored = stored_profile(profile, name=NAME, model=noise.model, at=now, further=further)
@@ -91,7 +92,7 @@ def measure_noise(*, project: Project, watch: Watch | None = None) -> Noise:
         raise ProjectNotReady(
             f"The project {project.slug} is {project.state}; only a ready project is searched.", state=project.state
         )
-    questions = [question for bank in NOISE_QUESTIONS.values() for question in bank]
+    questions = [one.text for one in bank()]
     service = patient_service(allow_remote=project.allow_remote_embedding)
     with VectorFile(None, model=service.model, dimensions=service.profile.dimensions) as memory:
         vectors = embed_questions(questions, service=service, file=memory, watch=watch)
@@ -131,8 +132,8 @@ def measure_noise(*, project: Project, watch: Watch | None = None) -> Noise:
     return Noise(
         questions=len(questions),
         chunks=chunks,
-        hybrid=noise_threshold(hybrid) if len(hybrid) else None,
-        lexical=noise_threshold(lexical),
+        hybrid=by_noise(hybrid, language=project.language) if len(hybrid) else None,
+        lexical=by_noise(lexical, language=project.language),
         reason=None if len(hybrid) else reason,
         profile=profile,
         model=service.profile.model,
@@ -224,11 +225,17 @@ def _watched(questions: Sequence[str], watch: Watch | None) -> Iterator[str]:
             watch("asking", number, len(questions))
 
 
-def _recommended(found: Recommendation | None) -> dict[str, Any] | None:
+def _recommended(found: Thresholds | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "value": round(found.point.threshold, 4),
-        "interval": [round(found.low, 4), round(found.high, 4)],
-        "answered": round(found.point.answered, 4),
+        "value": found.value,
+        "byLanguage": {
+            language: {
+                "value": round(one.point.threshold, DIGITS),
+                "interval": [round(one.low, DIGITS), round(one.high, DIGITS)],
+                "answered": round(one.point.answered, DIGITS),
+            }
+            for language, one in found.by_noise.items()
+        },
     }

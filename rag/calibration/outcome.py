@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rag.calibration.thresholds import Threshold
+from rag.calibration.thresholds import Thresholds
 from rag.core.calibration import Judged
 from rag.core.fusion import FusionProfile
 from rag.evaluation.outcome import profile_json
@@ -27,7 +27,6 @@ def calibration_json(calibration: Calibration) -> dict[str, Any]:
         "questions": {
             "answerable": calibration.answerable,
             "unanswerable": calibration.unanswerable,
-            "unanswerableAre": "general questions" if calibration.by_noise else "the project's own",
             "unresolved": list(calibration.unresolved),
         },
         "profile": profile_json(calibration.profile),
@@ -42,8 +41,8 @@ def calibration_json(calibration: Calibration) -> dict[str, Any]:
         },
         "weighted": _judged(calibration.weighted),
         "rrf": _judged(calibration.rrf),
-        "threshold": _threshold(calibration.threshold),
-        "lexicalThreshold": _threshold(calibration.lexical_threshold),
+        "threshold": _thresholds(calibration.thresholds),
+        "lexicalThreshold": _thresholds(calibration.lexical_thresholds),
         "remarks": list(calibration.remarks),
     }
 
@@ -74,13 +73,29 @@ def _setting(profile: FusionProfile) -> dict[str, Any]:
     }
 
 
-def _threshold(threshold: Threshold | None) -> dict[str, Any] | None:
-    if threshold is None:
+def _thresholds(thresholds: Thresholds | None) -> dict[str, Any] | None:
+    if thresholds is None:
         return None
+    values = thresholds.values()
+    return {
+        "value": thresholds.value,
+        "byLanguage": {
+            language: {"value": values[language], **_threshold(thresholds, language)} for language in sorted(values)
+        },
+    }
+
+
+def _threshold(thresholds: Thresholds, language: str) -> dict[str, Any]:
+    threshold = thresholds.by_questions.get(language)
+    if threshold is None:
+        noise = thresholds.by_noise[language]
+        return {"by": "general questions", "interval": [_number(noise.low), _number(noise.high)]}
     recommended, held_out = threshold.recommended, threshold.held_out
     return {
-        "value": _number(recommended.point.threshold),
+        "by": "questions",
         "interval": [_number(recommended.low), _number(recommended.high)],
+        "answerable": threshold.answerable,
+        "unanswerable": threshold.unanswerable,
         "kept": _number(recommended.point.kept),
         "answered": _number(recommended.point.answered),
         "precision": _number(recommended.point.precision),

@@ -15,15 +15,13 @@ from django.utils import timezone
 from rag.calibration.floor import FloorEstimate, estimate_floor
 from rag.calibration.outcome import calibration_json, profile_name
 from rag.calibration.profile import BY_QUESTIONS, store, stored_profile
-from rag.calibration.thresholds import FEWEST_UNANSWERABLE, Threshold, choose_threshold
+from rag.calibration.thresholds import FEWEST_OF_A_KIND, Thresholds, bank, by_language, by_noise, by_questions
 from rag.core.calibration import FEWEST_QUESTIONS, Judged, cross_validate, measure, rrf_settings, weighted_settings
 from rag.core.errors import InvalidInput
-from rag.core.evaluation import Indices
+from rag.core.evaluation import Indices, Values
 from rag.core.fusion import FusionProfile
-from rag.core.noise_questions import NOISE_QUESTIONS
 from rag.core.sweeps import Pool, best_scores, pool, weighted_scores
 from rag.core.types import Scope
-from rag.evaluation.asked import Asked
 from rag.evaluation.pictures import threshold_plot
 from rag.evaluation.projects import ask_project
 from rag.evaluation.questions import Labelled
@@ -41,14 +39,13 @@ class Calibration:
     model: str
     answerable: int
     unanswerable: int
-    #: True when the general questions stood in for unanswerable ones of the project.
-    by_noise: bool
     floor: FloorEstimate | None
     #: ``None`` when there are too few questions, or no vectors.
     weighted: Judged | None
     rrf: Judged | None
-    threshold: Threshold | None
-    lexical_threshold: Threshold
+    thresholds: Thresholds | None
+    lexical_thresholds: Thresholds
+    #: Precision and recall by threshold; empty where no threshold was placed by the questions.
     picture: str
     #: Plain sentences: what could not be told, and why.
     remarks: tuple[str, ...]
@@ -61,21 +58,21 @@ def calibrate(
 ) -> Calibration:
     """Choose a profile by labelled questions and, with ``apply``, put it in force.
 
-    Without enough unanswerable questions of the project's own, the general ones stand in for them. Raises
-    ``InvalidInput``, ``ProjectNotReady``.
+    The general questions are asked as well: they stand in where the project has too few unanswerable ones, and set the
+    thresholds of languages in which it has too few questions. Raises ``InvalidInput``, ``ProjectNotReady``.
     """
-    own = sum(not one.answerable for one in questions)
-    by_noise = own < FEWEST_UNANSWERABLE
-    asked = ask_project(project=project, questions=questions, further=bank() if by_noise else (), watch=watch)
+    general = bank()
+    asked = ask_project(project=project, questions=questions, further=general, watch=watch)
     # The shipped profile, not the one in force: a calibration starts anew.
     default = fusion_profile(Project(language=project.language), asked.service.profile)
-    found = [one for one in asked.found if one.asked.relevant or not one.asked.answerable]
+    own, noise = asked.found[: len(questions)], asked.found[len(questions) :]
+    found = [one for one in own if one.asked.relevant or not one.asked.answerable]
     # The weighted fusion does not answer questions to code alone unless asked to.
     by_weights = [one for one in found if one.asked.scopes != (Scope.CODE,)] or found
     remarks: list[str] = []
     has_vectors = any(one.vector_available for one in found)
     if not has_vectors:
-        remarks.append(f"Only the lexical threshold was calibrated: {asked.reason}")
+        remarks.append(f"Only the lexical thresholds were calibrated: {asked.reason}")
     floor = estimate_floor(
         project=project,
         vectors=[vector for one in by_weights if (vector := asked.vectors.get(one.question.parsed.text)) is not None],
@@ -84,7 +81,6 @@ def calibrate(
     )
     candidates = pool([one.candidates() for one in by_weights])
     answerable = np.flatnonzero([one.asked.answerable for one in by_weights])
-    unanswerable = np.flatnonzero([not one.asked.answerable for one in by_weights])
     if not len(answerable):
         raise InvalidInput(
             "None of the questions has an answer in the index: calibrating needs answerable ones. Without any, "
@@ -104,41 +100,42 @@ def calibrate(
     rrf = _calibrate_rrf(found, default, remarks) if has_vectors else None
     if rrf is not None and rrf.is_better:
         profile = replace(profile, rrf_k=rrf.setting.rrf_k)
-    threshold = None
+    labelled = [one.asked for one in by_weights]
+    general_candidates = pool([one.candidates() for one in noise])
+    thresholds = None
     if has_vectors:
-        best = best_scores(candidates, weighted_scores(candidates, profile))
-        threshold = choose_threshold(best[answerable], best[unanswerable])
-        profile = replace(profile, threshold=round(threshold.recommended.point.threshold, 4))
-    lexical = _best_lexical(candidates, profile)
-    lexical_threshold = choose_threshold(lexical[answerable], lexical[unanswerable])
-    profile = replace(profile, lexical_threshold=round(lexical_threshold.recommended.point.threshold, 4))
-    shown = threshold or lexical_threshold
+        scores, bank_scores = (
+            best_scores(each, weighted_scores(each, profile)) for each in (candidates, general_candidates)
+        )
+        thresholds = by_questions(
+            by_noise(bank_scores, language=project.language), labelled, scores, bank_scores=bank_scores
+        )
+        profile = replace(profile, threshold=thresholds.value)
+    scores, bank_scores = (best_lexical(each, profile) for each in (candidates, general_candidates))
+    lexical_thresholds = by_questions(
+        by_noise(bank_scores, language=project.language), labelled, scores, bank_scores=bank_scores
+    )
+    profile = replace(profile, lexical_threshold=lexical_thresholds.value)
+    if not lexical_thresholds.by_questions:
+        remarks.append(
+            f"No language has {FEWEST_OF_A_KIND} answerable questions: the general questions set the thresholds."
+        )
     calibration = Calibration(
         profile=profile,
         default=default,
         model=asked.service.profile.model,
         answerable=len(answerable),
-        unanswerable=len(unanswerable),
-        by_noise=by_noise,
+        unanswerable=len(by_weights) - len(answerable),
         floor=floor,
         weighted=judged,
         rrf=rrf,
-        threshold=threshold,
-        lexical_threshold=lexical_threshold,
-        picture=threshold_plot(shown.curve, shown.recommended, title="Has the question an answer here?"),
+        thresholds=thresholds,
+        lexical_thresholds=lexical_thresholds,
+        picture=_picture(thresholds or lexical_thresholds),
         remarks=tuple(remarks),
         unresolved=asked.unresolved,
     )
     return _put_in_force(project, calibration, name) if apply else calibration
-
-
-def bank() -> list[Asked]:
-    """The general questions, as questions without an answer."""
-    return [
-        Asked(id=f"general-{language}-{number}", text=text, answerable=False)
-        for language, questions in NOISE_QUESTIONS.items()
-        for number, text in enumerate(questions, start=1)
-    ]
 
 
 def _put_in_force(project: Project, calibration: Calibration, name: str) -> Calibration:
@@ -147,7 +144,10 @@ def _put_in_force(project: Project, calibration: Calibration, name: str) -> Cali
         name=profile_name(calibration),
         model=calibration.model,
         at=timezone.now(),
-        further={"thresholdBy": BY_QUESTIONS},
+        further={
+            "thresholdBy": BY_QUESTIONS,
+            "byLanguage": by_language(calibration.thresholds, calibration.lexical_thresholds),
+        },
     )
     profile = replace(calibration.profile, name=stored["name"], calibrated_at=stored["calibrated_at"])
     calibration = replace(calibration, profile=profile)
@@ -184,6 +184,14 @@ def _calibrate_rrf(found: Sequence[Retrieved], default: FusionProfile, remarks: 
     return cross_validate(measure(pool([one.candidates() for one in chosen_by]), settings, fusion="rrf"), settings)
 
 
-def _best_lexical(candidates: Pool, profile: FusionProfile) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _picture(thresholds: Thresholds) -> str:
+    """The curve of the language with most answerable questions."""
+    if not thresholds.by_questions:
+        return ""
+    language, shown = max(thresholds.by_questions.items(), key=lambda item: (item[1].answerable, item[0]))
+    return threshold_plot(shown.curve, shown.recommended, title=f"Has the question an answer here? ({language})")
+
+
+def best_lexical(candidates: Pool, profile: FusionProfile) -> Values:
     """The best lexical score of every question: what a search without vectors goes by."""
     return best_scores(candidates, np.nan_to_num(candidates.lexical[profile.lexical_signal]))

@@ -1,17 +1,32 @@
-"""Where a threshold should stand by questions with and without an answer, and what it does to questions not seen."""
+"""Where thresholds should stand, language by language: by questions with and without an answer, else by the noise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from rag.core.answerability import Point, Recommendation, auc, best_threshold, curve, point, recommend
+from rag.core.answerability import (
+    Point,
+    Recommendation,
+    auc,
+    best_threshold,
+    curve,
+    noise_threshold,
+    point,
+    recommend,
+)
 from rag.core.evaluation import Values, folds
+from rag.core.noise_questions import NOISE_QUESTIONS
+from rag.core.question_language import question_language
+from rag.evaluation.asked import Asked
 
-#: Fewer unanswerable questions cannot place a threshold: one of them would move what is answered by a tenth.
-FEWEST_UNANSWERABLE = 10
+#: Fewer questions of either kind cannot place a threshold: one of them would move its share by a tenth.
+FEWEST_OF_A_KIND = 10
 FOLDS = 10
+#: Digits of a stored threshold: finer ones are within any interval.
+DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +37,95 @@ class Threshold:
     curve: tuple[Point, ...]
     held_out: Point
     auc: float
+    answerable: int
+    unanswerable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """One signal's thresholds by the language of the question; ``main`` is the language that others fall back on."""
+
+    main: str
+    by_noise: Mapping[str, Recommendation]
+    by_questions: Mapping[str, Threshold] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float:
+        """The threshold for questions whose language has none of its own."""
+        return self.values()[self.main]
+
+    def values(self) -> dict[str, float]:
+        """By language the threshold in force."""
+        found = {language: one.point.threshold for language, one in self.by_noise.items()}
+        found |= {language: one.recommended.point.threshold for language, one in self.by_questions.items()}
+        return {language: round(value, DIGITS) for language, value in found.items()}
+
+
+def bank() -> list[Asked]:
+    """The general questions, as questions without an answer."""
+    return [
+        Asked(id=f"general-{language}-{number}", text=text, answerable=False)
+        for language, questions in NOISE_QUESTIONS.items()
+        for number, text in enumerate(questions, start=1)
+    ]
+
+
+def bank_languages() -> list[str]:
+    """The language of each question of ``bank``."""
+    return [language for language, questions in NOISE_QUESTIONS.items() for _ in questions]
+
+
+def by_noise(scores: Values, *, language: str) -> Thresholds:
+    """Thresholds from the bank's best scores, in the order of ``bank``.
+
+    ``language`` is the project's: its part of the bank stands for questions whose language cannot be told. Where the
+    bank does not speak it, all of the bank does.
+    """
+    languages = np.array(bank_languages())
+    found = {name: noise_threshold(scores[languages == name]) for name in NOISE_QUESTIONS}
+    if language not in found:
+        found[language] = noise_threshold(scores)
+    return Thresholds(main=language, by_noise=found)
+
+
+def by_questions(noise: Thresholds, asked: Sequence[Asked], scores: Values, *, bank_scores: Values) -> Thresholds:
+    """Thresholds by labelled questions for each language that has enough of them; the noise's stay for the others.
+
+    A language without enough unanswerable questions of its own is set against the bank's of that language.
+    """
+    languages = np.array([question_language(one.text) or noise.main for one in asked])
+    is_answerable = np.array([one.answerable for one in asked], dtype=bool)
+    of_bank = np.array(bank_languages())
+    found = {}
+    for language in dict.fromkeys(languages.tolist()):
+        mine = languages == language
+        answerable, unanswerable = scores[mine & is_answerable], scores[mine & ~is_answerable]
+        if len(unanswerable) < FEWEST_OF_A_KIND:
+            unanswerable = np.concatenate([unanswerable, bank_scores[of_bank == language]])
+        if min(len(answerable), len(unanswerable)) >= FEWEST_OF_A_KIND:
+            found[language] = choose_threshold(answerable, unanswerable)
+    return Thresholds(main=noise.main, by_noise=noise.by_noise, by_questions=found)
 
 
 def choose_threshold(answerable: Values, unanswerable: Values) -> Threshold:
-    """Choose by best scores ``(n,)`` and ``(m,)``; with none of one kind the lowest score of the others is kept."""
-    recommended = recommend(answerable=answerable, unanswerable=unanswerable)
+    """Choose by best scores, ``(n,)`` and ``(m,)``, at least one of each."""
     return Threshold(
-        recommended=recommended,
+        recommended=recommend(answerable=answerable, unanswerable=unanswerable),
         curve=tuple(curve(answerable=answerable, unanswerable=unanswerable)),
         held_out=_held_out(answerable, unanswerable),
         auc=auc(answerable=answerable, unanswerable=unanswerable),
+        answerable=len(answerable),
+        unanswerable=len(unanswerable),
     )
+
+
+def by_language(hybrid: Thresholds | None, lexical: Thresholds) -> dict[str, dict[str, float]]:
+    """The stored profile's ``byLanguage``, as ``rag.core.question_language.for_question`` reads it."""
+    found: dict[str, dict[str, float]] = {}
+    for name, thresholds in (("threshold", hybrid), ("lexical_threshold", lexical)):
+        for language, value in thresholds.values().items() if thresholds is not None else ():
+            found.setdefault(language, {})[name] = value
+    return found
 
 
 def _held_out(answerable: Values, unanswerable: Values) -> Point:
@@ -40,8 +133,8 @@ def _held_out(answerable: Values, unanswerable: Values) -> Point:
     kept = np.zeros(len(answerable), dtype=bool)
     answered = np.zeros(len(unanswerable), dtype=bool)
     used = []
-    yes, no = folds(len(answerable), FOLDS), folds(len(unanswerable), FOLDS)
-    for mine, other in zip(yes, no, strict=True):
+    parts = zip(folds(len(answerable), FOLDS), folds(len(unanswerable), FOLDS), strict=True)
+    for mine, other in parts:
         threshold = best_threshold(answerable=np.delete(answerable, mine), unanswerable=np.delete(unanswerable, other))
         used.append(threshold)
         kept[mine] = answerable[mine] >= threshold

@@ -134,19 +134,26 @@ def rrf_scores(candidates: Pool, profile: FusionProfile) -> Numbers:
     return np.where(missing, -np.inf, np.nan_to_num(by_vector) + np.nan_to_num(by_words))
 
 
-def passing_scores(candidates: Pool, profile: FusionProfile) -> Numbers:
-    """``weighted_scores`` of what the thresholds let through, −inf for the rest (``rag.core.fusion.weighted``)."""
-    scores = weighted_scores(candidates, profile)
+def passing_scores(candidates: Pool, profiles: Sequence[FusionProfile]) -> Numbers:
+    """``weighted_scores`` of what the thresholds let through, −inf for the rest (``rag.core.fusion.weighted``).
+
+    A profile a question: they differ in their thresholds alone.
+    """
+    scores = weighted_scores(candidates, profiles[0]) if profiles else np.zeros(0)
     by_words = np.isnan(candidates.cosine) | ~candidates.vector_available[candidates.question_of]
-    lexical = candidates.lexical[profile.lexical_signal]
-    passes = np.where(by_words, lexical >= profile.lexical_threshold, scores >= profile.threshold)
+    lexical = candidates.lexical[profiles[0].lexical_signal] if profiles else np.zeros(0)
+    threshold, lexical_threshold = (
+        np.array(values, dtype=np.float64)[candidates.question_of]
+        for values in ([one.threshold for one in profiles], [one.lexical_threshold for one in profiles])
+    )
+    passes = np.where(by_words, lexical >= lexical_threshold, scores >= threshold)
     return np.where(passes, scores, -np.inf)
 
 
-def are_answered(candidates: Pool, profile: FusionProfile) -> NDArray[np.bool_]:
-    """``(questions,)`` whether anything passes the thresholds."""
+def are_answered(candidates: Pool, profiles: Sequence[FusionProfile]) -> NDArray[np.bool_]:
+    """``(questions,)`` whether anything passes the thresholds of the question's profile."""
     answered = np.zeros(candidates.questions, dtype=bool)
-    answered[candidates.question_of[np.isfinite(passing_scores(candidates, profile))]] = True
+    answered[candidates.question_of[np.isfinite(passing_scores(candidates, profiles))]] = True
     return answered
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from rag.core.answerability import auc, point
 from rag.core.evaluation import Difference, Interval, Values, difference, holm, intervals
 from rag.core.fusion import FusionProfile
+from rag.core.question_language import for_question
 from rag.core.sweeps import are_answered, best_scores, pool, weighted_scores
 from rag.evaluation.metrics import METRICS, measure
 from rag.evaluation.retrieving import Retrieved
@@ -88,8 +89,9 @@ def evaluated(
     embedded: int,
     reason: str | None,
     extra: Mapping[str, Any],
+    thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Evaluated:
-    """Measure all systems on these candidates."""
+    """Measure all systems on these candidates; ``thresholds`` are by language of the question, where there are any."""
     answerable = [one for one in found if one.asked.answerable]
     values = measure([one.asked for one in answerable], rankings(answerable, profile=profile))
     return Evaluated(
@@ -102,17 +104,19 @@ def evaluated(
         chunks=chunks,
         embedded=embedded,
         reason=reason,
-        answering=answering(found, profile),
+        answering=answering(found, profile, thresholds or {}),
         extra=extra,
     )
 
 
-def answering(found: Sequence[Retrieved], profile: FusionProfile) -> Answering:
+def answering(
+    found: Sequence[Retrieved], profile: FusionProfile, thresholds: Mapping[str, Mapping[str, Any]]
+) -> Answering:
     """What the profile's thresholds do to these questions."""
     candidates = pool([one.candidates() for one in found])
     is_answerable = np.array([one.asked.answerable for one in found], dtype=bool)
     best = best_scores(candidates, weighted_scores(candidates, profile))
-    answered = are_answered(candidates, profile)
+    answered = are_answered(candidates, [for_question(profile, thresholds, one.asked.text) for one in found])
     shares = point(0.5, answerable=answered[is_answerable] * 1.0, unanswerable=answered[~is_answerable] * 1.0)
     degraded = not candidates.vector_available.any()
     return Answering(

@@ -55,7 +55,14 @@ def evaluate_project(
         embedded=asked.embedded,
         reason=asked.reason,
         extra={"project": project.slug, "unresolved": list(asked.unresolved)},
+        thresholds=thresholds_by_language(project, asked.service.profile.model),
     )
+
+
+def thresholds_by_language(project: Project, model: str) -> Mapping[str, Mapping[str, float]]:
+    """The thresholds by language of the project's profile in force; none for the shipped one or another model's."""
+    stored = project.profile or {}
+    return stored.get("byLanguage") or {} if stored.get("model") in (None, model) else {}
 
 
 def ask_project(

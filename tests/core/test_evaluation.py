@@ -18,6 +18,7 @@ from rag.core.evaluation import average_difference, difference, folds, holm, int
 from rag.core.fusion import FusionProfile, Signals, rrf, weighted
 from rag.core.noise_questions import NOISE_QUESTIONS
 from rag.core.query import parse_query
+from rag.core.question_language import for_question, question_language
 from rag.core.sweeps import (
     QuestionCandidates,
     are_answered,
@@ -46,9 +47,9 @@ def test_an_interval_holds_the_mean_and_narrows_with_more_questions() -> None:
 def test_an_interval_covers_the_true_mean_as_often_as_it_says() -> None:
     generator = np.random.default_rng(2)
     covered = sum(
-        one.low <= 0.3 <= one.high for one in (interval((generator.random(60) < 0.3) * 1.0) for _ in range(100))
+        one.low <= 0.3 <= one.high for one in (interval((generator.random(60) < 0.3) * 1.0) for _ in range(40))
     )
-    assert covered >= 88
+    assert covered >= 35
 
 
 def test_the_same_values_give_the_same_interval() -> None:
@@ -163,8 +164,8 @@ def test_a_sweep_ranks_and_cuts_as_the_weighted_fusion_does(questions: list, sha
     candidates = pool([as_candidates(*one) for one in questions])
     uncut = replace(profile, threshold=0.0, lexical_threshold=0.0)
     values = ndcg(candidates, weighted_scores(candidates, profile))
-    cut = ndcg(candidates, passing_scores(candidates, profile))
-    answered = are_answered(candidates, profile)
+    cut = ndcg(candidates, passing_scores(candidates, [profile] * len(questions)))
+    answered = are_answered(candidates, [profile] * len(questions))
     best = best_scores(candidates, weighted_scores(candidates, profile))
     for number, (signals, units, relevant, available) in enumerate(questions):
         # Without a lexical score a candidate of a degraded search cannot stand in its order.
@@ -333,8 +334,8 @@ def test_a_threshold_between_two_parted_kinds_stands_in_the_middle() -> None:
 
 
 @given(
-    yes=st.lists(st.floats(0, 1), min_size=1, max_size=30),
-    no=st.lists(st.floats(0, 1), min_size=1, max_size=30),
+    yes=st.lists(st.integers(0, 50).map(lambda n: n / 50), min_size=1, max_size=30),
+    no=st.lists(st.integers(0, 50).map(lambda n: n / 50), min_size=1, max_size=30),
 )
 @settings(max_examples=60, deadline=None)
 def test_no_point_of_the_curve_is_better_than_the_chosen_threshold(yes: list[float], no: list[float]) -> None:
@@ -370,9 +371,28 @@ def test_one_general_question_in_twenty_reaches_the_noise_threshold() -> None:
     assert math.isnan(found.point.kept)
 
 
-def test_the_bank_holds_about_a_hundred_different_questions_in_each_language() -> None:
+def test_the_bank_holds_different_questions_in_each_language_and_their_language_is_seen() -> None:
     every = [question for bank in NOISE_QUESTIONS.values() for question in bank]
     assert set(NOISE_QUESTIONS) == {"english", "russian", "portuguese"}
-    assert all(90 <= len(bank) <= 110 for bank in NOISE_QUESTIONS.values())
+    assert all(len(bank) == 130 for bank in NOISE_QUESTIONS.values())
     assert len(set(every)) == len(every)
+    assert all(question_language(one) == language for language, bank in NOISE_QUESTIONS.items() for one in bank)
     assert all(parse_query(question).words and not parse_query(question).phrases for question in every)
+
+
+def test_a_question_is_judged_by_the_thresholds_of_its_language() -> None:
+    profile = FusionProfile(threshold=0.4, lexical_threshold=0.3)
+    stored = {"russian": {"threshold": 0.1, "lexical_threshold": 0.05}, "english": {"threshold": None}}
+    russian = for_question(profile, stored, "Где валидируется путь файла?")
+    assert (russian.threshold, russian.lexical_threshold) == (0.1, 0.05)
+    for text in ("where is the path validated?", "safeJoin", "Wo wird der Pfad geprüft?"):
+        assert for_question(profile, stored, text) == profile
+    assert for_question(profile, {}, "Где путь?") == profile
+
+
+def test_key_words_have_no_language_and_identifiers_do_not_decide() -> None:
+    assert question_language("runGit timeout") == ""
+    assert question_language("") == ""
+    assert question_language("Где вызывается runGit?") == "russian"
+    assert question_language("onde é chamado o runGit?") == "portuguese"
+    assert question_language("where is runGit called?") == "english"

@@ -1,6 +1,6 @@
-"""Everyday questions in English."""
+"""General questions in English."""
 
-QUESTIONS: tuple[str, ...] = (
+EVERYDAY: tuple[str, ...] = (
     "How long should I boil eggs so that the yolk stays soft?",
     "What is the best way to get red wine out of a white tablecloth?",
     "Which vegetables can be planted in the garden in early spring?",
@@ -101,4 +101,38 @@ QUESTIONS: tuple[str, ...] = (
     "How was the Great Pyramid built?",
     "Which planets can be seen with the naked eye?",
     "What should I wear to a job interview at a bank?",
+)
+
+#: General computing: what people ask a search engine, not a project's documents.
+COMPUTING: tuple[str, ...] = (
+    "How do I read a file line by line in Java?",
+    "What is the difference between a stack and a queue?",
+    "How can I recover a deleted photo from my phone?",
+    "Why is my laptop so slow after an update?",
+    "How do I merge two cells in a spreadsheet?",
+    "What does a network switch do?",
+    "How do I undo the last commit in git?",
+    "Which sorting algorithm is the fastest for large arrays?",
+    "How do I convert a string to an integer in C++?",
+    "What is the difference between TCP and UDP?",
+    "How do I centre a div with CSS?",
+    "What is a foreign key in a relational database?",
+    "How do I install a printer driver on Windows?",
+    "What does the chmod command do?",
+    "How do I write a loop over the keys of a dictionary?",
+    "Who invented the World Wide Web?",
+    "What is the time complexity of binary search?",
+    "How do I find duplicates in a list?",
+    "How do I round a number to two decimal places?",
+    "What is garbage collection in programming languages?",
+    "How do I make a backup of a WordPress site?",
+    "How do neural networks learn?",
+    "How do I set up two-factor authentication for my mail account?",
+    "What is the difference between HTTP and HTTPS?",
+    "How do I parse a date from a string in JavaScript?",
+    "How much memory do I need for video editing?",
+    "How do I kill a process that hangs on Linux?",
+    "What are regular expressions good for?",
+    "How do I plot a histogram?",
+    "Why does my program run out of memory?",
 )

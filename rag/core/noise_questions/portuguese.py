@@ -1,6 +1,6 @@
-"""Everyday questions in Portuguese, as people in Brazil and in Portugal ask them."""
+"""General questions in Portuguese, as people in Brazil and in Portugal ask them."""
 
-QUESTIONS: tuple[str, ...] = (
+EVERYDAY: tuple[str, ...] = (
     "Quanto tempo demora para cozinhar feijão na panela de pressão?",
     "Como tirar mancha de vinho da toalha de mesa?",
     "Qual é a melhor época para plantar morangos?",
@@ -101,4 +101,38 @@ QUESTIONS: tuple[str, ...] = (
     "Como tirar chiclete do cabelo de uma criança?",
     "Que brincadeiras fazer numa festa de seis anos?",
     "Qual é a altura da Torre Eiffel?",
+)
+
+#: General computing: what people ask a search engine, not a project's documents.
+COMPUTING: tuple[str, ...] = (
+    "Como ler um arquivo linha por linha em Java?",
+    "Qual é a diferença entre uma pilha e uma fila?",
+    "Como recuperar fotos apagadas do celular?",
+    "Por que o meu notebook ficou lento depois da atualização?",
+    "Como mesclar duas células em uma planilha?",
+    "Para que serve um switch de rede?",
+    "Como desfazer o último commit no git?",
+    "Qual algoritmo de ordenação é o mais rápido?",
+    "Como converter uma string em inteiro em C++?",
+    "Qual é a diferença entre TCP e UDP?",
+    "Como centralizar uma div com CSS?",
+    "O que é uma chave estrangeira em um banco de dados?",
+    "Como instalar o driver da impressora no Windows?",
+    "O que faz o comando chmod?",
+    "Como percorrer as chaves de um dicionário?",
+    "Quem inventou a World Wide Web?",
+    "Qual é a complexidade da busca binária?",
+    "Como encontrar valores repetidos em uma lista?",
+    "Como arredondar um número para duas casas decimais?",
+    "O que é coleta de lixo nas linguagens de programação?",
+    "Como fazer backup de um site?",
+    "Como as redes neurais aprendem?",
+    "Como ativar a autenticação em dois fatores no e-mail?",
+    "Qual é a diferença entre HTTP e HTTPS?",
+    "Como converter texto em data no JavaScript?",
+    "Quanta memória preciso para editar vídeos?",
+    "Como encerrar um processo travado no Linux?",
+    "Para que servem as expressões regulares?",
+    "Como desenhar um histograma?",
+    "Por que o programa fica sem memória?",
 )

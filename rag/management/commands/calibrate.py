@@ -17,8 +17,7 @@ from rag.calibration import (
     noise_json,
     revert,
 )
-from rag.calibration.thresholds import Threshold
-from rag.core.answerability import Recommendation
+from rag.calibration.thresholds import Thresholds
 from rag.core.calibration import Judged
 from rag.core.types import Scope
 from rag.evaluation import read_questions
@@ -106,18 +105,16 @@ calibrate harbour --revert
 def noise_lines(noise: Noise) -> Iterator[str]:
     """The noise for people."""
     yield f"{noise.questions} general questions asked of {noise.chunks} chunks"
-    if noise.hybrid is not None:
-        yield f"threshold {_recommended(noise.hybrid)}: one general question in twenty reaches it"
-    else:
-        yield f"threshold unchanged: {noise.reason}"
-    yield f"lexical threshold {_recommended(noise.lexical)}, for searches without vectors"
+    if noise.hybrid is None:
+        yield f"thresholds unchanged: {noise.reason}"
+    yield from _thresholds("threshold", noise.hybrid)
+    yield from _thresholds("lexical threshold", noise.lexical)
     yield PROMISE
 
 
 def calibration_lines(calibration: Calibration) -> Iterator[str]:
     """The calibration for people."""
-    kinds = "general questions" if calibration.by_noise else "of the project's own"
-    yield f"{calibration.answerable} answerable questions, {calibration.unanswerable} without an answer ({kinds})"
+    yield f"{calibration.answerable} answerable questions, {calibration.unanswerable} without an answer"
     if calibration.unresolved:
         missing = ", ".join(calibration.unresolved[:10])
         yield f"left out, since the index does not hold what they expect: {missing}"
@@ -135,9 +132,8 @@ def calibration_lines(calibration: Calibration) -> Iterator[str]:
         yield f"weights: {_judged(calibration.weighted, what)}"
     if calibration.rrf is not None:
         yield f"RRF: {_judged(calibration.rrf, f'k {calibration.rrf.setting.rrf_k}')}"
-    if calibration.threshold is not None:
-        yield f"threshold {_threshold(calibration.threshold)}"
-    yield f"lexical threshold {_threshold(calibration.lexical_threshold)}"
+    yield from _thresholds("threshold", calibration.thresholds)
+    yield from _thresholds("lexical threshold", calibration.lexical_thresholds)
     yield from calibration.remarks
     yield PROMISE
 
@@ -151,13 +147,22 @@ def _judged(judged: Judged, chosen: str) -> str:
     )
 
 
-def _threshold(threshold: Threshold) -> str:
-    held_out = threshold.held_out
-    return (
-        f"{_recommended(threshold.recommended)}: held out, {held_out.kept:.1%} of the answerable questions keep an "
-        f"answer, {held_out.answered:.1%} of the others get one; AUC {threshold.auc:.3f}"
-    )
-
-
-def _recommended(found: Recommendation) -> str:
-    return f"{found.point.threshold:.3f} [{found.low:.3f}, {found.high:.3f}]"
+def _thresholds(name: str, thresholds: Thresholds | None) -> Iterator[str]:
+    """A line a language of the question."""
+    if thresholds is None:
+        return
+    for language, value in thresholds.values().items():
+        placed = thresholds.by_questions.get(language)
+        if placed is not None:
+            held_out = placed.held_out
+            yield (
+                f"{name} for questions in {language}: {value:.3f} [{placed.recommended.low:.3f}, "
+                f"{placed.recommended.high:.3f}]; held out, {held_out.kept:.1%} of {placed.answerable} answerable "
+                f"questions keep an answer, {held_out.answered:.1%} of {placed.unanswerable} others get one"
+            )
+        else:
+            noise = thresholds.by_noise[language]
+            yield (
+                f"{name} for questions in {language}: {value:.3f} [{noise.low:.3f}, {noise.high:.3f}], "
+                "by general questions"
+            )
