@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rag.conf import conf
 from rag.core.errors import InvalidInput
-from rag.embedders.factory import create_embedder, probe
+from rag.embedders.factory import Check, create_embedder, probe
 from rag.provider import configured_embedder
 from rag.quickstart.environment import adopt
 
@@ -40,7 +41,7 @@ def choose_embedding() -> EmbeddingChoice:
     why_not = answer.detail
     if answer.ok and not ollama.is_remote:
         adopt(VARIABLE, "ollama", text="ollama")
-        return EmbeddingChoice("ollama", True, f"{ollama.model}: {answer.detail}")
+        return EmbeddingChoice("ollama", True, answer.detail)
     if answer.ok:
         # A project sends its content elsewhere only after somebody allowed it.
         why_not = f"Ollama at {settings.ollama_base_url} is not on this machine"
@@ -49,9 +50,8 @@ def choose_embedding() -> EmbeddingChoice:
         adopt(VARIABLE, "local", text="local")
         return EmbeddingChoice("local", True, local)
     adopt(VARIABLE, "ollama", text="ollama")
-    return EmbeddingChoice(
-        "ollama", False, why_not, f"{answer.remedy or 'Use an Ollama of this machine'}, or make setup."
-    )
+    remedies = [_remedy(answer), "" if settings.embedding_model else "install the local model with make setup"]
+    return EmbeddingChoice("ollama", False, why_not, _sentence(remedies))
 
 
 def _given() -> EmbeddingChoice:
@@ -60,7 +60,17 @@ def _given() -> EmbeddingChoice:
     if answer is None:
         detail = f"{embedder.provider}/{embedder.model} (not on this machine: a project must allow it)"
         return EmbeddingChoice(embedder.provider, True, detail)
-    return EmbeddingChoice(embedder.provider, answer.ok, answer.detail, answer.remedy)
+    return EmbeddingChoice(embedder.provider, answer.ok, answer.detail, _sentence([_remedy(answer)]))
+
+
+def _remedy(answer: Check) -> str:
+    """The command that installs what is missing; a server that is not reached says by itself what to do."""
+    return f"run {answer.remedy}" if answer.remedy.startswith(("ollama pull", "pip install")) else ""
+
+
+def _sentence(remedies: Sequence[str]) -> str:
+    text = ", or ".join(remedy for remedy in remedies if remedy)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _local() -> str | None:

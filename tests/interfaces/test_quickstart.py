@@ -319,7 +319,14 @@ def test_else_the_local_model_is_used_when_it_is_installed() -> None:
 def test_else_words_alone_and_it_says_what_to_do() -> None:
     choice = choose_embedding()
     assert (choice.provider, choice.works) == ("ollama", False)
-    assert "cannot be reached" in choice.detail and choice.remedy
+    assert "cannot be reached" in choice.detail
+    assert choice.remedy == "Install the local model with make setup."
+
+
+@pytest.mark.usefixtures("undecided", "without_local_model")
+def test_an_ollama_without_the_model_is_told_which_to_pull(ollama: OllamaServer) -> None:
+    ollama.models.clear()
+    assert choose_embedding().remedy.startswith("Run ollama pull nomic-embed-text, or install")
 
 
 @pytest.mark.usefixtures("undecided")
@@ -337,7 +344,7 @@ def test_the_environments_own_choice_stands(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.django_db
 def test_the_gap_is_declared_in_the_output(make_repository: MakeRepository, run: Run) -> None:
     said = run("--repository", str(make_repository(HARBOUR)))
-    assert "none: search by words alone. Ollama at http://127.0.0.1:9 cannot be reached" in said.out
+    assert "none, search by words alone: Ollama at http://127.0.0.1:9 cannot be reached" in said.out
     assert "0 with a vector so far" in said.out
     assert "Lexical search only:" in said.out
 

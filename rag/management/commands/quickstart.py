@@ -149,8 +149,9 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
         if choice.works:
             self._say("Embedding", choice.detail)
             return
-        self._say("Embedding", f"none: search by words alone. {choice.detail}", style="yellow")
-        self._say("", choice.remedy, style="yellow")
+        self._say("Embedding", f"none, search by words alone: {choice.detail}", style="yellow")
+        if choice.remedy:
+            self._say("", choice.remedy, style="yellow")
 
     def _show_sample(self, project: Project, sample: Sample | None) -> None:
         if sample is None:
