@@ -134,12 +134,12 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
                 return
         if not any(scope["created"] + scope["unchanged"] for scope in run.report["scopes"].values()):
             return
-        counts = [f"{scope['files']} {_FILES[name]}" for name, scope in run.report["scopes"].items()]
+        counts = [_counted(scope["files"], _FILES[name]) for name, scope in run.report["scopes"].items()]
         embedding = run.report["embedding"]
         with_vector = embedding["embedded"] + embedding["reused"]
         passages = with_vector + embedding["skipped"] + embedding["failed"]
         vectors = "all with a vector" if with_vector == passages else f"{with_vector} with a vector so far"
-        self._say("Index", f"{' and '.join(counts)}, {passages} passages, {vectors}")
+        self._say("Index", f"{' and '.join(counts)}, {_counted(passages, 'passage')}, {vectors}")
 
     def _say_folders(self, project: Project, repository: LocalRepository) -> None:
         if (project.docs_path, project.adr_path) != ("docs", "docs/adr"):
@@ -228,7 +228,11 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
             yield
 
 
-_FILES = {"docs": "documents", "adr": "decisions", "code": "source files"}
+_FILES = {"docs": "document", "adr": "decision", "code": "source file"}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def start_background_work(companions: Companions, project: Project, *, log: Path, say: Any) -> None:
