@@ -46,11 +46,11 @@ COPIED = [
 VECTOR = """
 LEFT JOIN rag_computedvector v
        ON v.project_id = s.project_id AND v.model = %(model)s AND v.text_hash = s.embedding_hash
-LEFT JOIN LATERAL (
-    SELECT h.embedding FROM rag_chunk h
-    WHERE h.project_id = s.project_id AND h.embedding_hash = s.embedding_hash
-      AND h.embedding IS NOT NULL AND h.embedding_model = %(model)s
-    LIMIT 1) h ON v.id IS NULL
+LEFT JOIN (
+    SELECT DISTINCT ON (t.embedding_hash) t.embedding_hash, t.embedding FROM rag_chunk t
+    WHERE t.project_id = %(project)s AND t.embedding IS NOT NULL AND t.embedding_model = %(model)s
+      AND t.embedding_hash IN (SELECT w.embedding_hash FROM rag_stagedchunk w WHERE w.run_id = %(run)s)
+    ORDER BY t.embedding_hash) h ON h.embedding_hash = s.embedding_hash AND v.id IS NULL
 """
 
 INSERT = f"""
@@ -91,10 +91,12 @@ WHERE c.project_id = %(project)s AND c.scope = %(scope)s AND v.project_id = c.pr
 # A standing chunk without a vector may have the text of one that has it (two files, one of them embedded before).
 FILL_FROM_TWIN = """
 UPDATE rag_chunk c SET embedding = h.embedding, embedding_model = %(model)s
-FROM rag_chunk h
+FROM (
+    SELECT DISTINCT ON (t.embedding_hash) t.embedding_hash, t.embedding FROM rag_chunk t
+    WHERE t.project_id = %(project)s AND t.embedding IS NOT NULL AND t.embedding_model = %(model)s
+    ORDER BY t.embedding_hash) h
 WHERE c.project_id = %(project)s AND c.scope = %(scope)s AND (c.embedding IS NULL OR c.embedding_model <> %(model)s)
-  AND h.project_id = c.project_id AND h.embedding_hash = c.embedding_hash
-  AND h.embedding IS NOT NULL AND h.embedding_model = %(model)s
+  AND h.embedding_hash = c.embedding_hash
 """
 
 RETIRE = """
@@ -118,6 +120,10 @@ RETURNED = """
 DELETE FROM rag_retiredchunk r USING rag_stagedchunk s
 WHERE r.project_id = %(project)s AND s.run_id = %(run)s AND s.scope = %(scope)s AND s.action = 'create' AND r.id = s.chunk_id
 """
+
+
+#: Changed chunks from which the statements are planned as set operations, whatever the statistics say.
+LARGE_CHANGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +172,9 @@ def swap_scope(*, run_id: UUID, project_id: int, scope: str, model: str) -> Swap
         gone = postings.read_terms(project_id=project_id, scope=scope, chunk_ids=[*update, *remove])
         removed = _ordinals([*update, *remove])
     with connection.cursor() as cursor:
+        if changes > LARGE_CHANGE:
+            # Freshly filled tables have no statistics, and a nested loop over them would be quadratic.
+            cursor.execute("SET LOCAL enable_nestloop = off")
         if create:
             parameters["ordinals"] = _free_ordinals(project_id=project_id, scope=scope, count=len(create))
             cursor.execute(INSERT, parameters)
@@ -178,6 +187,7 @@ def swap_scope(*, run_id: UUID, project_id: int, scope: str, model: str) -> Swap
         if model:
             cursor.execute(FILL, parameters)
             cursor.execute(FILL_FROM_TWIN, parameters)
+        cursor.execute("SET LOCAL enable_nestloop = on")
     if rebuilt:
         postings.rebuild(project_id=project_id, scope=scope)
     elif changes:
