@@ -383,7 +383,8 @@ def test_a_path_with_a_nul_is_refused() -> None:
 
 # ---- companions and the server --------------------------------------------------------------------------------------
 
-PATIENT = "import sys, time; print('started', flush=True); time.sleep(60)"
+#: Short sleeps: a signal that comes just before a long one is noticed only after it.
+PATIENT = "import time\nprint('started', flush=True)\nwhile True: time.sleep(0.01)"
 
 
 def started(log: Path) -> None:
