@@ -5,14 +5,12 @@ message whose event id is the document's id, and what stands before the id's las
 answer's hits are read as documents, best first; recall@10 and nDCG@10 are ir-measures' (extra ``evaluation``), with a
 bootstrap interval of 95 % over the questions.
 
-    RAG_DATA_DIR=/tmp/bench/var .venv/bin/python benchmarks/session_quality.py DATA/qmsum-test
+    RAG_DATA_DIR=/tmp/bench/var .venv/bin/python benchmarks/session_quality.py DATA/qmsum-test --within
     RAG_DATA_DIR=/tmp/bench/var .venv/bin/python benchmarks/session_quality.py DATA/chroma-general --corpus chatlogs
 
 ``--vectors`` takes vectors that were computed elsewhere: SQLite, ``vectors(key, vector)`` with the hex SHA-256 of
 ``passage: `` and the embedded text, and a float32 array.
 """
-
-# ruff: noqa: T201, E402
 
 from __future__ import annotations
 
@@ -58,8 +56,13 @@ from rag.search import search
 MEASURES = (ir_measures.nDCG @ 10, ir_measures.R @ 10)
 #: The most hits one answer may hold: of several pieces of a document the best one counts.
 HITS = 50
-#: What each system of the comparison switches off.
-SYSTEMS: dict[str, dict[str, bool]] = {"bm25": {"vector": False}, "vector": {"lexical": False}, "weighted": {}}
+#: What each system of the comparison switches off, and whether it is told the session.
+SYSTEMS: dict[str, dict[str, bool]] = {
+    "bm25": {"vector": False},
+    "vector": {"lexical": False},
+    "weighted": {},
+    "weighted, in session": {"within": True},
+}
 RESAMPLES = 2000
 
 
@@ -79,6 +82,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="the folder")
     parser.add_argument("--corpus", default="", help="only the documents and questions of this part")
     parser.add_argument("--vectors", type=Path, action="append", default=[], help="a file of computed vectors")
+    parser.add_argument("--within", action="store_true", help="also ask each question of its own session alone")
     parser.add_argument("--no-embed", action="store_true", help="lexical figures only")
     options = parser.parse_args()
     dataset = read(options.data, options.corpus)
@@ -96,8 +100,8 @@ def main() -> None:
     chunks = Chunk.objects.filter(project=project).count()
     print(f"{dataset.name}: {len(dataset.documents)} messages, {chunks} chunks, {len(dataset.questions)} questions")
     for name, switches in SYSTEMS.items():
-        if name == "bm25" or not options.no_embed:
-            print(f"  {name:10}{figures(dataset, runs(project, dataset, switches))}")
+        if (name == "bm25" or not options.no_embed) and (not switches.get("within") or options.within):
+            print(f"  {name:20}{figures(dataset, runs(project, dataset, switches))}")
     print("  " + resolved(project, dataset))
 
 
@@ -119,12 +123,16 @@ def rows(path: Path) -> Iterator[dict[str, str]]:
         yield from map(json.loads, file)
 
 
+def session_of(key: str) -> str:
+    """The session of a document's, or a question's, id."""
+    return re.split(r"[/-](?=[^/-]*$)", key)[0]
+
+
 def load(project: Project, dataset: Dataset) -> None:
     """Import the documents as messages."""
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         for key, document in dataset.documents.items():
-            session = re.split(r"[/-](?=[^/-]*$)", key)[0]
-            event = {"session": session, "title": document.get("title", ""), "id": key, "type": "chat.message"}
+            event = {"session": session_of(key), "title": document.get("title", ""), "id": key, "type": "chat.message"}
             file.write(json.dumps({**event, "content": document["text"]}) + "\n")
         file.flush()
         call_command("import_session", project.slug, file.name)
@@ -159,11 +167,14 @@ def progress(phase: str, done: int, total: int) -> None:
         print(f"\r{done}/{total} ", end="", file=sys.stderr, flush=True)
 
 
-def runs(project: Project, dataset: Dataset, switches: dict[str, bool]) -> list[ir_measures.ScoredDoc]:
+def runs(project: Project, dataset: Dataset, switches: dict[str, Any]) -> list[ir_measures.ScoredDoc]:
     """The documents of every answer. A document's score says its place: what counts is the product's own order."""
     found = []
+    within = switches.get("within", False)
+    signals = {name: value for name, value in switches.items() if name != "within"}
     for number, question in dataset.questions.items():
-        answer = search(project=project, query=question, scopes=["session"], limit=HITS, **switches)
+        where = {"session_id": session_of(number)} if within else {}
+        answer = search(project=project, query=question, scopes=["session"], limit=HITS, **where, **signals)
         documents = dict.fromkeys(hit.origin.event_id for hit in answer.hits)  # type: ignore[union-attr]
         found += [ir_measures.ScoredDoc(number, doc, -float(place)) for place, doc in enumerate(documents)]
     return found

@@ -8,8 +8,6 @@ what is measured is ours. The text is made here, the same in every run.
     .venv/bin/python benchmarks/sessions.py --sessions 1 --events 100000 --messages 5      # one endless talk
 """
 
-# ruff: noqa: T201
-
 from __future__ import annotations
 
 import argparse
@@ -32,9 +30,12 @@ ROOT = Path(__file__).resolve().parent.parent
 SLUG = "sessions-benchmark"
 #: What stands around the messages in an agent's log.
 MECHANISM = ("agent.status", "tool.call", "tool.result")
-#: Different halves of vectors the stub has: a text's is made of two, so that hardly any two texts have the same.
-HALVES = 1000
 DIMENSIONS = 768
+#: The stub's vectors lie in clusters, as those of real texts do; a text's is made of two of its cluster's halves, so
+#: that hardly any two texts have the same.
+CLUSTERS, VARIANTS = 50, 40
+#: Length of what makes a half differ from its cluster's centre, as a share of the centre's.
+SPREAD = 0.5
 
 
 def main() -> None:
@@ -177,13 +178,18 @@ def serve(ready: Connection) -> None:
     server.serve_forever()
 
 
-def made_halves() -> list[str]:
-    """Halves of vectors as the JSON that is sent, so that answering costs nothing."""
+def made_halves() -> list[list[str]]:
+    """Halves of vectors by cluster, as the JSON that is sent, so that answering costs nothing."""
     chance = random.Random(2)
-    return [",".join(f"{chance.gauss(0, 1):.3f}" for _ in range(DIMENSIONS // 2)) for _ in range(HALVES)]
+    made = []
+    for _ in range(CLUSTERS):
+        centre = [chance.gauss(0, 1) for _ in range(DIMENSIONS // 2)]
+        near = [[value + SPREAD * chance.gauss(0, 1) for value in centre] for _ in range(VARIANTS)]
+        made.append([",".join(f"{value:.3f}" for value in half) for half in near])
+    return made
 
 
-def handler(halves: list[str]) -> type[BaseHTTPRequestHandler]:
+def handler(halves: list[list[str]]) -> type[BaseHTTPRequestHandler]:
     """The same text always gets the same vector."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -204,7 +210,9 @@ def handler(halves: list[str]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def vector(self, number: int) -> str:
-            return f"[{halves[number % HALVES]},{halves[number // HALVES % HALVES]}]"
+            cluster = halves[number % CLUSTERS]
+            first, second = number // CLUSTERS % VARIANTS, number // CLUSTERS // VARIANTS % VARIANTS
+            return f"[{cluster[first]},{cluster[second]}]"
 
     return Handler
 
