@@ -173,8 +173,11 @@ def _recalibrate(project: Project, report: Mapping[str, Any]) -> Noise | None:
     if chunks < FEWEST_CHUNKS:
         return None
     scopes: Mapping[str, Any] = report.get("scopes") or {}
+    # An edited passage is one created and one deleted: it changed once.
     changed = sum(
-        scopes[scope].get("created", 0) + scopes[scope].get("deleted", 0) for scope in DEFAULT_SCOPES if scope in scopes
+        max(scopes[scope].get("created", 0), scopes[scope].get("deleted", 0))
+        for scope in DEFAULT_SCOPES
+        if scope in scopes
     )
     state = (project.profile or {}).get("noise")
     model = patient_service(allow_remote=project.allow_remote_embedding).profile.model
