@@ -6,10 +6,13 @@ import ctypes
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from rag.management.base import INTERRUPTED
 
 #: Seconds a companion has to leave its work in order; a reindex needs less than one.
 PATIENCE = 15.0
@@ -74,3 +77,22 @@ def _interruptible() -> Callable[[], None]:
             control(_SET_DEATH_SIGNAL, signal.SIGINT)
 
     return prepare
+
+
+def start_background_work(companions: Companions, *, slug: str, log: Path, say: Callable[[str, str], None]) -> None:
+    """What goes on behind the server of ``quickstart``: the rest of the embedding, and the code.
+
+    One ``manage.py reindex`` of all scopes; ``say`` (a label and a text) is told that it runs and how it ended.
+    """
+    process = companions.start("reindex", slug, log=log)
+    say("Meanwhile", f"code and the missing vectors are indexed; log: {log}")
+
+    def wait() -> None:
+        code = process.wait()
+        if code == 0:
+            say("Meanwhile", "everything is indexed.")
+        elif code > 0 and code != INTERRUPTED:
+            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            say("Meanwhile", f"the reindex ended with a gap: {(last or ['see the log'])[0].removeprefix('Error: ')}")
+
+    threading.Thread(target=wait, name="quickstart-background", daemon=True).start()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import logging
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
@@ -47,6 +49,18 @@ def serve(reserved: socket.socket, *, ready: Callable[[], None]) -> None:
         server.run()
     finally:
         server.close()
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """SIGTERM, and SIGHUP from a terminal that was closed, mean what Ctrl-C means: leave in order."""
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _refused(port: int, error: OSError) -> CommandError:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,9 +26,9 @@ from rag.core.types import Scope
 from rag.indexing import reindex
 from rag.management.answers import print_answer
 from rag.management.base import RagCommand, printable, whole_number
-from rag.management.companions import Companions
+from rag.management.companions import Companions, start_background_work
 from rag.management.progress import ProgressDisplay
-from rag.management.serving import HOST, reserve_port, serve
+from rag.management.serving import HOST, ending_in_order, reserve_port, serve
 from rag.models import Chunk, Project
 from rag.quickstart import (
     EmbeddingChoice,
@@ -84,7 +82,7 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Everything that can be refused comes before everything that takes long."""
-        with _signals_end_it():
+        with ending_in_order():
             if options["query"] is not None:
                 parse_query(options["query"])
             reserved = None if options["no_serve"] else reserve_port(options["port"])
@@ -187,7 +185,7 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
 
             def ready() -> None:
                 self._say("Server", f"http://{HOST}:{options['port']}{reverse('web:search', args=[project.slug])}")
-                start_background_work(companions, project, log=log, say=self._say)
+                start_background_work(companions, slug=project.slug, log=log, say=self._say)
                 self._say_elsewhere(project)
 
             serve(reserved, ready=ready)
@@ -235,25 +233,6 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def start_background_work(companions: Companions, project: Project, *, log: Path, say: Any) -> None:
-    """What goes on behind the server: the rest of the embedding, and the code.
-
-    One ``manage.py reindex`` of all scopes; ``say`` is told how it ended.
-    """
-    process = companions.start("reindex", project.slug, log=log)
-    say("Meanwhile", f"code and the missing vectors are indexed; log: {log}")
-
-    def wait() -> None:
-        code = process.wait()
-        if code == 0:
-            say("Meanwhile", "everything is indexed.")
-        elif code > 0 and code != 130:
-            last = log.read_text(errors="replace").strip().splitlines()[-1:]
-            say("Meanwhile", f"the reindex ended with a gap: {(last or ['see the log'])[0].removeprefix('Error: ')}")
-
-    threading.Thread(target=wait, name="quickstart-background", daemon=True).start()
-
-
 def _again(options: dict[str, Any]) -> str:
     repository, port = options["repository"], options["port"]
     if "MAKELEVEL" in os.environ:
@@ -271,15 +250,3 @@ def _python() -> str:
         return str(Path(sys.executable).relative_to(Path.cwd()))
     except ValueError:
         return sys.executable
-
-
-@contextmanager
-def _signals_end_it() -> Iterator[None]:
-    """SIGTERM, and SIGHUP from a terminal that was closed, mean what Ctrl-C means: leave in order."""
-    signals = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
