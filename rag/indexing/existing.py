@@ -1,15 +1,14 @@
-"""The stored chunks of some sources, as planning compares them."""
+"""The stored chunks of some files, as planning compares them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import json
 
-from django.db.models import QuerySet
+from django.db import connection
 
 from rag.core.planning import ExistingChunk
-from rag.models import Chunk
 
+#: The columns an ``ExistingChunk`` is made of, by its names.
 FIELDS = [
     "id",
     "language",
@@ -28,30 +27,24 @@ FIELDS = [
     "embedding_hash",
 ]
 
-
-def chunks_of_files(*, project_id: int, paths: Iterable[tuple[str, str]]) -> dict[tuple[str, str], list[ExistingChunk]]:
-    """The chunks of files by ``(scope, path_hash)``."""
-    keys = set(paths)
-    chunks = Chunk.objects.filter(project_id=project_id, file__path_hash__in={path_hash for _, path_hash in keys})
-    found: dict[tuple[str, str], list[ExistingChunk]] = {}
-    for scope, path_hash, chunk in _read(chunks, "scope", "file__path_hash"):
-        if (scope, path_hash) in keys:
-            found.setdefault((scope, path_hash), []).append(chunk)
-    return found
+_OF_FILES = f"""
+SELECT r.number, {", ".join(f"c.{name}" for name in FIELDS)}
+FROM rag_run_reading r
+JOIN rag_sourcefile f ON f.project_id = %(project)s AND f.scope = r.scope AND f.path_hash = r.path_hash
+JOIN rag_chunk c ON c.file_id = f.id
+WHERE r.number BETWEEN %(first)s AND %(last)s
+ORDER BY c.id
+"""
 
 
-def chunks_of_sessions(*, project_id: int, session_ids: Sequence[int]) -> dict[int, list[ExistingChunk]]:
-    """The chunks of sessions by the session's primary key."""
+def chunks_of_files(*, project_id: int, first: int, last: int) -> dict[int, list[ExistingChunk]]:
+    """The standing chunks of the files ``first`` to ``last`` of those to be read, by the file's number."""
     found: dict[int, list[ExistingChunk]] = {}
-    for session_id, chunk in _read(
-        Chunk.objects.filter(project_id=project_id, session_id__in=session_ids), "session_id"
-    ):
-        found.setdefault(session_id, []).append(chunk)
+    with connection.cursor() as cursor:
+        cursor.execute(_OF_FILES, {"project": project_id, "first": first, "last": last})
+        for number, *row in cursor.fetchall():
+            values = dict(zip(FIELDS, row, strict=True))
+            values["heading_path"] = tuple(json.loads(values["heading_path"]))
+            values["metadata"] = json.loads(values["metadata"])
+            found.setdefault(number, []).append(ExistingChunk(**values))
     return found
-
-
-def _read(chunks: QuerySet[Chunk], *keys: str) -> Iterable[tuple[Any, ...]]:
-    for row in chunks.order_by("id").values_list(*keys, *FIELDS):
-        values = dict(zip(FIELDS, row[len(keys) :], strict=True))
-        values["heading_path"] = tuple(values["heading_path"])
-        yield (*row[: len(keys)], ExistingChunk(**values))

@@ -1,19 +1,43 @@
-"""One reindex at a time per project: an advisory lock that dies with its idle connection, whatever kills the process."""
+"""One reindex at a time per project: an advisory lock that dies with its connection, whatever kills the process."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-#: First key of PostgreSQL's two-key advisory locks, so that other software's single-key locks never meet ours ("rag").
+from rag.core.errors import DatabaseUnavailable
+
+#: First keys of PostgreSQL's two-key advisory locks, so that other software's single-key locks never meet ours: "rag"
+#: for the run, and the number after it for its last step.
 LOCK_SPACE = 0x726167
+PUBLISH_SPACE = LOCK_SPACE + 1
+
+# The lock of a host that vanished without a word (power, network) is free again within a minute; no server setting ends
+# the connection for being idle; and what is written here (progress) need not wait for the disk.
+_SESSION = (
+    "SELECT set_config('tcp_keepalives_idle', '20', false), set_config('tcp_keepalives_interval', '10', false),"
+    " set_config('tcp_keepalives_count', '3', false), set_config('idle_session_timeout', '0', false),"
+    " set_config('synchronous_commit', 'off', false)"
+)
+
+_HELD = """
+SELECT objid::bigint FROM pg_locks
+WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %s
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+class LostLock(DatabaseUnavailable):
+    """The connection that held the project's lock was lost; the index is as it was, and the next run goes on."""
 
 
 class ProjectLock:
-    """A session-level advisory lock on a connection of its own, held idle (never in a transaction) for the whole run."""
+    """A session-level advisory lock on a connection of its own, outside every transaction, held for the whole run."""
 
     def __init__(self, project_id: int, *, using: str = DEFAULT_DB_ALIAS) -> None:
         self.project_id = project_id
@@ -22,31 +46,40 @@ class ProjectLock:
 
     def acquire(self) -> bool:
         """True when the lock is ours now; False when another run holds it."""
-        connection = connections.create_connection(self.using)
-        # A pooled connection would go back to the pool with the lock still on it.
-        connection.settings_dict = {
-            **connection.settings_dict,
-            "OPTIONS": {k: v for k, v in connection.settings_dict.get("OPTIONS", {}).items() if k != "pool"},
-        }
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCK_SPACE, self.project_id])
-            (taken,) = cursor.fetchone()
-        if taken:
-            self._connection = connection
-        else:
-            connection.close()
+        if self._connection is None:
+            self._connection = _own_connection(self.using)
+            self.execute(_SESSION)
+        ((taken,),) = self.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCK_SPACE, self.project_id])
         return bool(taken)
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement on the lock's connection, outside every transaction; its rows.
+
+        Raises ``LostLock`` when the connection is gone, and the lock with it.
+        """
+        if self._connection is None:
+            raise LostLock
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                return list(cursor.fetchall()) if cursor.description else []
+        except DatabaseError as error:
+            if self._connection.is_usable():
+                raise
+            raise LostLock from error
 
     def is_held(self) -> bool:
         """Whether the connection that carries the lock still lives."""
-        if self._connection is None:
-            return False
         try:
-            with self._connection.cursor() as cursor:
-                cursor.execute("SELECT 1")
-        except DatabaseError:
+            self.execute("SELECT 1")
+        except LostLock:
             return False
         return True
+
+    def await_publisher(self) -> None:
+        """Wait until a run that lost this lock while it was publishing has ended that, one way or the other."""
+        self.execute("SELECT pg_advisory_lock(%s, %s)", [PUBLISH_SPACE, self.project_id])
+        self.execute("SELECT pg_advisory_unlock(%s, %s)", [PUBLISH_SPACE, self.project_id])
 
     def release(self) -> None:
         """Let go; closing the connection frees the lock."""
@@ -63,10 +96,36 @@ class ProjectLock:
         self.release()
 
 
+@contextmanager
+def publishing(project_id: int) -> Iterator[None]:
+    """Keep the project's next run waiting while this block's transaction lasts, on this thread's connection."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s, %s)", [PUBLISH_SPACE, project_id])
+    try:
+        yield
+    finally:
+        # A connection that was lost has ended its transaction and let go.
+        with suppress(DatabaseError, InterfaceError), connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [PUBLISH_SPACE, project_id])
+
+
+def locked_projects(*, using: str = DEFAULT_DB_ALIAS) -> frozenset[int]:
+    """The projects whose lock some living process holds; asking takes no lock."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(_HELD, [LOCK_SPACE])
+        return frozenset(row[0] for row in cursor.fetchall())
+
+
 def is_locked(project_id: int, *, using: str = DEFAULT_DB_ALIAS) -> bool:
     """Whether some living process holds the project's lock."""
-    lock = ProjectLock(project_id, using=using)
-    if lock.acquire():
-        lock.release()
-        return False
-    return True
+    return project_id in locked_projects(using=using)
+
+
+def _own_connection(using: str) -> BaseDatabaseWrapper:
+    made = connections.create_connection(using)
+    # A pooled connection would go back to the pool with the lock still on it.
+    made.settings_dict = {
+        **made.settings_dict,
+        "OPTIONS": {name: value for name, value in made.settings_dict.get("OPTIONS", {}).items() if name != "pool"},
+    }
+    return made

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from django.utils import timezone
 
 from rag.core.errors import RagError
-from rag.models import IndexRun
+from rag.indexing.lock import ProjectLock
+from rag.models import IndexRun, RunState
 
 #: Seconds between two writes of the run's row: often enough to watch, rare enough to cost nothing.
 WRITE_INTERVAL = 1.0
@@ -16,37 +17,63 @@ WRITE_INTERVAL = 1.0
 #: Called with the phase, how much is done, and how much there is (0: unknown).
 Watcher = Callable[[str, int, int], None]
 
+_WRITE = """
+UPDATE rag_indexrun SET commit = %s, phase = %s, done = %s, total = %s, phase_started_at = %s, progress_at = %s
+WHERE id = %s AND state = %s RETURNING cancel_requested
+"""
+
 
 class Cancelled(RagError):
     """The run was cancelled; the index is as it was."""
 
 
-class Progress:
-    """Counts through the phases ``listing``, ``reading``, ``embedding``, ``writing``."""
+class Stopped(RagError):
+    """The process that carries the run out is about to end; the index is as it was, and the next run goes on."""
 
-    def __init__(self, run: IndexRun, watcher: Watcher | None = None) -> None:
+
+class Progress:
+    """Counts through the phases ``listing``, ``reading``, ``embedding``, ``writing``.
+
+    The row is written on the lock's connection: so it can be seen while the swap's transaction is open, and a lost lock
+    ends the run within seconds (``LostLock``).
+    """
+
+    def __init__(
+        self,
+        run: IndexRun,
+        *,
+        lock: ProjectLock,
+        watcher: Watcher | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> None:
         self.run = run
-        self.watcher = watcher
+        self._lock = lock
+        self._watcher = watcher
+        self._should_stop = should_stop
         self._written = 0.0
 
     def start(self, phase: str, total: int = 0) -> None:
         """Enter a phase; ``total`` 0 where it is not known."""
         self.run.phase, self.run.done, self.run.total = phase, 0, total
+        self.run.phase_started_at = timezone.now()
         self._report(force=True)
 
     def advance(self, count: int = 1) -> None:
-        """Count on; raises :class:`Cancelled` soon after somebody asked for it."""
+        """Count on; raises :class:`Cancelled` or :class:`Stopped` soon after somebody asked for it."""
         self.run.done += count
         self._report(force=False)
 
     def _report(self, *, force: bool) -> None:
-        if self.watcher is not None:
-            self.watcher(self.run.phase, self.run.done, self.run.total)
+        run = self.run
+        if self._watcher is not None:
+            self._watcher(run.phase, run.done, run.total)
+        if self._should_stop is not None and self._should_stop():
+            raise Stopped
         now = time.monotonic()
         if not force and now - self._written < WRITE_INTERVAL:
             return
         self._written = now
-        self.run.progress_at = timezone.now()
-        self.run.save(update_fields=["phase", "done", "total", "progress_at"])
-        if IndexRun.objects.filter(pk=self.run.pk, cancel_requested=True).exists():
+        run.progress_at = timezone.now()
+        values = [run.commit, run.phase, run.done, run.total, run.phase_started_at, run.progress_at]
+        if (True,) in self._lock.execute(_WRITE, [*values, run.pk, RunState.RUNNING]):
             raise Cancelled

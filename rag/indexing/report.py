@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,9 +19,8 @@ class ScopeReport:
     created: int = 0
     deleted: int = 0
     unchanged: int = 0
-    #: Code only: chunks and files by language, and files cut by size with the reason.
+    #: Code only: files, chunks and files cut by size, by language.
     languages: dict[str, dict[str, int]] = field(default_factory=dict)
-    fallbacks: list[Skipped] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """In the report's shape (camelCase)."""
@@ -33,8 +32,6 @@ class ScopeReport:
         }
         if self.languages:
             value["languages"] = self.languages
-        if self.fallbacks:
-            value["fallbacks"] = [{"path": item.path, "reason": item.reason} for item in self.fallbacks]
         return value
 
 
@@ -52,7 +49,7 @@ def embedding_report(
         "embedded": sum(count.embedded for count in counts),
         "reused": sum(count.reused for count in counts),
         "skipped": without - failed,
-        "truncated": tally.truncated,
+        "truncated": sum(count.truncated for count in counts),
         "failed": failed,
         "texts": tally.texts,
         "characters": tally.characters,
@@ -65,7 +62,7 @@ def run_report(
     *,
     scopes: Mapping[str, ScopeReport],
     embedding: Mapping[str, Any],
-    skipped: Sequence[Skipped],
+    skipped: Iterable[Skipped],
     commit: str,
     started_at: str,
     finished_at: str,

@@ -1,31 +1,58 @@
-"""After a run: dropping what was kept for it, expiring retired chunks, and leaving the tables in good order."""
+"""After a run: expiring retired chunks, and leaving the tables in good order."""
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from rag.conf import RagConf
-from rag.models import ComputedVector, IndexRun, Project, RetiredChunk
+from rag.conf import conf
+from rag.models import IndexRun, Project, RetiredChunk, RunState
 
-#: Created and deleted chunks from which the table's statistics are refreshed at once instead of by autovacuum.
+logger = logging.getLogger(__name__)
+
+#: Created and deleted chunks from which tables are put in order at once instead of by autovacuum, which waits longer.
 LARGE_CHANGE = 5000
+#: Changed chunks from which the planner's statistics are refreshed: as a share of the table, and at least so many.
+STALE_SHARE, STALE_CHANGE = 0.02, 500
+#: Deleted chunks, as a share of the table, from which it is vacuumed at once: until then every search walks over the
+#: dead elements of the vector graph. Autovacuum waits for a fifth.
+DEAD_SHARE = 0.1
+
+_SIZE = "SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = 'rag_chunk'::regclass"
 
 
-def tidy(*, project: Project, run: IndexRun, settings: RagConf, complete: bool) -> None:
-    """Drop the vectors kept for a finished run (not those of one whose provider went away), and expired records."""
-    if complete:
-        ComputedVector.objects.filter(project=project).delete()
-    cutoff = timezone.now() - timedelta(days=settings.retired_days)
+def tidy(*, project: Project, run: IndexRun) -> None:
+    """Leave things in order after a run that succeeded; what fails here changes nothing that counts."""
+    if run.state != RunState.SUCCEEDED:
+        return
+    cutoff = timezone.now() - timedelta(days=conf().retired_days)
     RetiredChunk.objects.filter(project=project, retired_at__lt=cutoff).delete()
     scopes = run.report.get("scopes", {}).values()
-    changed = sum(scope["created"] + scope["deleted"] for scope in scopes)
-    if not changed or connection.in_atomic_block:
+    created = sum(scope["created"] for scope in scopes)
+    deleted = sum(scope["deleted"] for scope in scopes)
+    embedded = run.report.get("embedding", {}).get("embedded", 0)
+    if connection.in_atomic_block or not (created or deleted or embedded):
         return
+    try:
+        _put_in_order(changed=created + deleted, dead=deleted, embedded=embedded)
+    except DatabaseError:
+        # Only the tables' owner may; autovacuum does the same later.
+        logger.info("The tables could not be put in order after the run %s", run.pk, exc_info=True)
+
+
+def _put_in_order(*, changed: int, dead: int, embedded: int) -> None:
     with connection.cursor() as cursor:
         # What a bulk insert leaves in GIN's pending list would be read by every search until it is merged.
         cursor.execute("SELECT gin_clean_pending_list('rag_chunk_search_vector')")
-        if changed >= LARGE_CHANGE:
+        cursor.execute(_SIZE)
+        (size,) = cursor.fetchone()
+        if dead >= LARGE_CHANGE and dead >= DEAD_SHARE * size:
+            cursor.execute("VACUUM (ANALYZE) rag_chunk")
+        elif changed >= STALE_CHANGE + STALE_SHARE * size:
             cursor.execute("ANALYZE rag_chunk, rag_posting, rag_sourcefile")
+        if embedded >= LARGE_CHANGE:
+            # Its rows were all deleted again.
+            cursor.execute("VACUUM rag_computedvector")

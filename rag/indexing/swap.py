@@ -6,6 +6,7 @@ is checked at the end of the transaction.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,117 +14,152 @@ from uuid import UUID
 import numpy as np
 from django.db import connection
 
-from rag.indexing import postings
-from rag.models import Chunk, ScopeIndex
+from rag.core.bm25 import unpack_lengths
+from rag.core.types import Scope
+from rag.indexing import postings, tables
+from rag.indexing.progress import Progress
+from rag.indexing.staging import Staging
+from rag.indexing.vectors import BY_HASH, MISSING
+from rag.models import ScopeIndex
 
-COPIED = [
-    "origin_key",
-    "session_id",
-    "event_id",
-    "content",
-    "content_hash",
-    "language",
-    "title",
-    "heading_path",
-    "symbol",
-    "symbol_kind",
-    "signature",
-    "context",
-    "start_offset",
-    "end_offset",
-    "start_line",
-    "end_line",
-    "commit",
-    "metadata",
-    "terms_a",
-    "terms_b",
-    "terms_d",
-    "length",
-    "embedding_hash",
+#: Chunks per statement: between two of them progress is told and a wish to stop is heard.
+INSERT_BATCH = 2000
+
+#: What may change of a chunk that stays while its terms, language and embedded text do not. No index holds any of it,
+#: so PostgreSQL leaves the indexes alone (a heap-only update).
+PLACE = [
+    *("session_id", "event_id", "title", "heading_path", "symbol", "symbol_kind", "signature", "context"),
+    *("start_offset", "end_offset", "start_line", "end_line", "commit", "metadata"),
 ]
+TERMS = ["language", "terms_a", "terms_b", "terms_d", "length", "embedding_hash"]
+COPIED = ["origin_key", "content", "content_hash", *PLACE, *TERMS]
 
-# The vector of a staged chunk: computed in this run or one that did not finish, else one that stands for the same text.
-VECTOR = """
-LEFT JOIN rag_computedvector v
-       ON v.project_id = s.project_id AND v.model = %(model)s AND v.text_hash = s.embedding_hash
-LEFT JOIN (
-    SELECT DISTINCT ON (t.embedding_hash) t.embedding_hash, t.embedding FROM rag_chunk t
-    WHERE t.project_id = %(project)s AND t.embedding IS NOT NULL AND t.embedding_model = %(model)s
-      AND t.embedding_hash IN (SELECT w.embedding_hash FROM rag_stagedchunk w WHERE w.run_id = %(run)s)
-    ORDER BY t.embedding_hash) h ON h.embedding_hash = s.embedding_hash AND v.id IS NULL
+
+def _row(alias: str, names: list[str]) -> str:
+    return "(" + ", ".join(f"{alias}.{name}" for name in names) + ")"
+
+
+_CLASSIFY = f"""
+UPDATE rag_run_chunk s SET action = CASE
+    WHEN {_row("c", TERMS)} IS DISTINCT FROM {_row("s", TERMS)} THEN 'rewrite'
+    WHEN {_row("c", PLACE)} IS DISTINCT FROM {_row("s", PLACE)} THEN 'move'
+    ELSE 'keep' END
+FROM rag_chunk c
+WHERE s.scope = %(scope)s AND s.action = 'update' AND c.project_id = %(project)s AND c.id = s.chunk_id
 """
 
-INSERT = f"""
-INSERT INTO rag_chunk (id, project_id, scope, ordinal, file_id, embedding, embedding_model, created_at, {", ".join(COPIED)})
-SELECT s.chunk_id, s.project_id, s.scope, (%(ordinals)s::int[])[s.place], f.id, coalesce(v.embedding, h.embedding),
+_CLASSES = "SELECT action, count(*) FROM rag_run_chunk WHERE scope = %(scope)s GROUP BY action"
+
+# Standing chunks whose vector was computed: those without one, and in a run from scratch all.
+_FILL = f"""
+WITH filled AS (
+    UPDATE rag_chunk c SET embedding = v.embedding, embedding_model = v.model
+    FROM rag_computedvector v
+    WHERE c.project_id = %(project)s AND c.scope = %(scope)s AND v.project_id = c.project_id AND v.model = %(model)s
+      AND v.text_hash = c.embedding_hash AND ({MISSING} OR v.run_id = %(run)s OR %(all)s)
+    RETURNING v.run_id = %(run)s AS is_new, v.truncated
+) SELECT count(*) FILTER (WHERE is_new), count(*) FILTER (WHERE truncated) FROM filled
+"""
+
+# A standing chunk without a vector may have the text of one that has it (two files, one of them embedded before).
+_FILL_FROM_TWIN = f"""
+UPDATE rag_chunk c SET embedding = h.embedding, embedding_model = h.embedding_model
+FROM rag_chunk h
+WHERE c.project_id = %(project)s AND c.scope = %(scope)s
+  AND {MISSING.replace("embedding_model", "c.embedding_model")}
+  AND h.project_id = c.project_id AND h.embedding_hash = c.embedding_hash AND {BY_HASH} = %(model)s
+"""
+
+_TWINS = f"""
+INSERT INTO rag_run_twin
+SELECT DISTINCT ON (h.embedding_hash) h.embedding_hash, h.id
+FROM rag_run_chunk s JOIN rag_chunk h ON h.project_id = %(project)s AND h.embedding_hash = s.embedding_hash
+WHERE {BY_HASH} = %(model)s AND s.scope = %(scope)s AND s.action IN ('create', 'rewrite')
+"""
+
+# The vector of a staged chunk: computed in this run or one that did not finish, else one that stands for the same text.
+_VECTOR = """
+LEFT JOIN rag_computedvector v
+       ON v.project_id = %(project)s AND v.model = %(model)s AND v.text_hash = s.embedding_hash
+LEFT JOIN rag_run_twin t ON t.text_hash = s.embedding_hash
+LEFT JOIN rag_chunk h ON h.id = t.chunk_id
+"""
+
+_INSERT = f"""
+INSERT INTO rag_chunk (id, project_id, scope, ordinal, file_id, embedding, embedding_model, created_at,
+                       {", ".join(COPIED)})
+SELECT s.chunk_id, %(project)s, s.scope, o.ordinal, f.id, coalesce(v.embedding, h.embedding),
        CASE WHEN coalesce(v.embedding, h.embedding) IS NULL THEN '' ELSE %(model)s END, now(),
        {", ".join(f"s.{name}" for name in COPIED)}
-FROM (SELECT *, row_number() OVER (ORDER BY id) AS place
-      FROM rag_stagedchunk WHERE run_id = %(run)s AND scope = %(scope)s AND action = 'create') s
+FROM rag_run_chunk s
+JOIN unnest(%(ordinals)s::int[]) WITH ORDINALITY o(ordinal, number) ON o.number + %(first)s - 1 = s.place
 LEFT JOIN rag_sourcefile f
-       ON f.project_id = s.project_id AND f.scope = s.scope AND f.path_hash = s.path_hash AND s.path_hash <> ''
-{VECTOR}
+       ON f.project_id = %(project)s AND f.scope = s.scope AND f.path_hash = s.path_hash AND s.path_hash <> ''
+{_VECTOR}
+WHERE s.scope = %(scope)s AND s.place BETWEEN %(first)s AND %(last)s
+ORDER BY s.place
+"""
+
+_MOVE = f"""
+UPDATE rag_chunk c SET {", ".join(f"{name} = s.{name}" for name in PLACE)}
+FROM rag_run_chunk s
+WHERE s.scope = %(scope)s AND s.action = 'move' AND c.project_id = %(project)s AND c.id = s.chunk_id
 """
 
 # A chunk that stays keeps the vector of an unchanged text, whatever its model, until there is a newer one.
-UPDATE = f"""
+_REWRITE = f"""
 UPDATE rag_chunk c
 SET embedding = n.embedding, embedding_model = n.embedding_model, {", ".join(f"{name} = n.{name}" for name in COPIED)}
 FROM (
-    SELECT s.*, CASE WHEN coalesce(v.embedding, h.embedding) IS NOT NULL THEN coalesce(v.embedding, h.embedding)
-                     WHEN o.embedding_hash = s.embedding_hash THEN o.embedding END AS embedding,
+    SELECT s.*,
+           CASE WHEN coalesce(v.embedding, h.embedding) IS NOT NULL THEN coalesce(v.embedding, h.embedding)
+                WHEN o.embedding_hash = s.embedding_hash THEN o.embedding END AS embedding,
            CASE WHEN coalesce(v.embedding, h.embedding) IS NOT NULL THEN %(model)s
                 WHEN o.embedding_hash = s.embedding_hash THEN o.embedding_model ELSE '' END AS embedding_model
-    FROM rag_stagedchunk s JOIN rag_chunk o ON o.project_id = s.project_id AND o.id = s.chunk_id
-    {VECTOR}
-    WHERE s.run_id = %(run)s AND s.scope = %(scope)s AND s.action = 'update'
+    FROM rag_run_chunk s JOIN rag_chunk o ON o.project_id = %(project)s AND o.id = s.chunk_id
+    {_VECTOR}
+    WHERE s.scope = %(scope)s AND s.action = 'rewrite'
 ) n
 WHERE c.project_id = %(project)s AND c.id = n.chunk_id
 """
 
-FILL = """
-UPDATE rag_chunk c SET embedding = v.embedding, embedding_model = v.model
-FROM rag_computedvector v
-WHERE c.project_id = %(project)s AND c.scope = %(scope)s AND v.project_id = c.project_id AND v.model = %(model)s
-  AND v.text_hash = c.embedding_hash AND (c.embedding IS NULL OR c.embedding_model <> v.model OR v.run_id = %(run)s)
+# What the inserted and rewritten chunks took from vectors computed since the last finished run.
+_TAKEN = """
+SELECT count(*) FILTER (WHERE v.run_id = %(run)s), count(*) FILTER (WHERE v.truncated)
+FROM rag_run_chunk s JOIN rag_computedvector v
+  ON v.project_id = %(project)s AND v.model = %(model)s AND v.text_hash = s.embedding_hash
+WHERE s.scope = %(scope)s AND s.action IN ('create', 'rewrite')
 """
 
-# A standing chunk without a vector may have the text of one that has it (two files, one of them embedded before).
-FILL_FROM_TWIN = """
-UPDATE rag_chunk c SET embedding = h.embedding, embedding_model = %(model)s
-FROM (
-    SELECT DISTINCT ON (t.embedding_hash) t.embedding_hash, t.embedding FROM rag_chunk t
-    WHERE t.project_id = %(project)s AND t.embedding IS NOT NULL AND t.embedding_model = %(model)s
-    ORDER BY t.embedding_hash) h
-WHERE c.project_id = %(project)s AND c.scope = %(scope)s AND (c.embedding IS NULL OR c.embedding_model <> %(model)s)
-  AND h.embedding_hash = c.embedding_hash
-"""
-
-RETIRE = """
+_RETIRE = """
 INSERT INTO rag_retiredchunk (id, project_id, scope, origin_key, content_hash, commit, start_offset, end_offset,
                               start_line, end_line, title, heading_path, symbol, metadata, retired_at)
 SELECT c.id, c.project_id, c.scope, c.origin_key, c.content_hash, c.commit, c.start_offset, c.end_offset,
        c.start_line, c.end_line, c.title, c.heading_path, c.symbol, c.metadata, now()
-FROM rag_chunk c JOIN rag_stagedremoval r ON r.chunk_id = c.id AND r.run_id = %(run)s
-WHERE c.project_id = %(project)s AND c.scope = %(scope)s
+FROM rag_run_removal r JOIN rag_chunk c ON c.id = r.chunk_id
+WHERE c.project_id = %(project)s AND r.scope = %(scope)s
 ON CONFLICT (id) DO UPDATE SET commit = excluded.commit, start_offset = excluded.start_offset,
     end_offset = excluded.end_offset, start_line = excluded.start_line, end_line = excluded.end_line,
     retired_at = excluded.retired_at
 """
 
-DELETE = """
-DELETE FROM rag_chunk c USING rag_stagedremoval r
-WHERE c.project_id = %(project)s AND c.scope = %(scope)s AND r.run_id = %(run)s AND r.chunk_id = c.id
+_DELETE = """
+DELETE FROM rag_chunk c USING rag_run_removal r
+WHERE c.project_id = %(project)s AND r.scope = %(scope)s AND r.chunk_id = c.id
 """
 
-RETURNED = """
-DELETE FROM rag_retiredchunk r USING rag_stagedchunk s
-WHERE r.project_id = %(project)s AND s.run_id = %(run)s AND s.scope = %(scope)s AND s.action = 'create' AND r.id = s.chunk_id
+_MISSING_COUNT = f"SELECT count(*) FROM rag_chunk WHERE project_id = %(project)s AND {MISSING}"
+
+_STANDING = f"""
+SELECT w.scope, coalesce(i.chunk_count, 0), ({_MISSING_COUNT} AND scope = w.scope)
+FROM unnest(%(scopes)s::text[]) AS w(scope)
+LEFT JOIN rag_scopeindex i ON i.project_id = %(project)s AND i.scope = w.scope
 """
 
-
-#: Changed chunks from which the statements are planned as set operations, whatever the statistics say.
-LARGE_CHANGE = 1000
+_RETURNED = """
+DELETE FROM rag_retiredchunk r USING rag_run_chunk s
+WHERE r.project_id = %(project)s AND s.scope = %(scope)s AND s.action = 'create' AND r.id = s.chunk_id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,113 +167,119 @@ class SwapCounts:
     """What the swap did to one scope, and how its vectors stand afterwards (chunks)."""
 
     created: int
-    updated: int
     deleted: int
     total: int
     #: Chunks whose vector was computed in this run.
     embedded: int
-    #: Chunks with a vector of the current model that was there before.
-    reused: int
-    #: Chunks without one.
+    #: Chunks without a vector of the current model.
     without_vector: int
+    #: Chunks that got the vector of a text which was too long for the model, and was cut.
+    truncated: int
 
     @property
     def unchanged(self) -> int:
         """Chunks that kept their id."""
         return self.total - self.created
 
+    @property
+    def reused(self) -> int:
+        """Chunks with a vector of the current model that was there before."""
+        return self.total - self.embedded - self.without_vector
 
-def swap_scope(*, run_id: UUID, project_id: int, scope: str, model: str) -> SwapCounts:
-    """Apply the staged rows of one scope; must run inside the swap's transaction. Returns what it did."""
+
+def swap_scope(
+    *, run_id: UUID, staging: Staging, scope: str, model: str, everything: bool, has_computed: bool, progress: Progress
+) -> SwapCounts:
+    """Apply what is staged of one scope; must run inside the swap's transaction. Returns what it did.
+
+    ``has_computed``: whether there are vectors that no chunk has yet; ``everything``: whether they replace those that
+    stand.
+    """
+    project_id = staging.project_id
     statistics, _ = ScopeIndex.objects.select_for_update().get_or_create(project_id=project_id, scope=scope)
     parameters: dict[str, Any] = {"run": run_id, "project": project_id, "scope": scope, "model": model}
-    create = _ids(
-        "SELECT chunk_id FROM rag_stagedchunk WHERE run_id = %(run)s AND scope = %(scope)s AND action = 'create'",
-        parameters,
-    )
-    update = _ids(
-        "SELECT chunk_id FROM rag_stagedchunk WHERE run_id = %(run)s AND scope = %(scope)s AND action = 'update'",
-        parameters,
-    )
-    remove = _ids(
-        "SELECT c.id FROM rag_chunk c JOIN rag_stagedremoval r ON r.chunk_id = c.id AND r.run_id = %(run)s "
-        "WHERE c.project_id = %(project)s AND c.scope = %(scope)s",
-        parameters,
-    )
-    changes = len(create) + len(update) + len(remove)
-    rebuilt = changes > postings.REBUILD_SHARE * max(statistics.chunk_count, 1)
-    gone: postings.Terms = []
-    removed: list[int] = []
-    if changes and not rebuilt:
-        gone = postings.read_terms(project_id=project_id, scope=scope, chunk_ids=[*update, *remove])
-        removed = _ordinals([*update, *remove])
-    with connection.cursor() as cursor:
-        if changes > LARGE_CHANGE:
-            # Freshly filled tables have no statistics, and a nested loop over them would be quadratic.
-            cursor.execute("SET LOCAL enable_nestloop = off")
-        if create:
-            parameters["ordinals"] = _free_ordinals(project_id=project_id, scope=scope, count=len(create))
-            cursor.execute(INSERT, parameters)
-            cursor.execute(RETURNED, parameters)
-        if update:
-            cursor.execute(UPDATE, parameters)
-        if remove:
-            cursor.execute(RETIRE, parameters)
-            cursor.execute(DELETE, parameters)
-        if model:
-            cursor.execute(FILL, parameters)
-            cursor.execute(FILL_FROM_TWIN, parameters)
-        cursor.execute("SET LOCAL enable_nestloop = on")
-    if rebuilt:
-        postings.rebuild(project_id=project_id, scope=scope)
-    elif changes:
-        come = postings.read_terms(project_id=project_id, scope=scope, chunk_ids=[*create, *update])
-        postings.update(
-            project_id=project_id,
+    parameters["all"] = everything
+    created, removed = staging.created[scope], staging.removed[scope]
+    embedded = truncated = deleted = 0
+    if has_computed:
+        embedded, truncated = _pair(_FILL, parameters)
+    if _missing(parameters):
+        tables.execute(_FILL_FROM_TWIN, parameters)
+    if created or removed or staging.updated[scope]:
+        staging.need("rag_run_twin")
+        tables.execute("TRUNCATE rag_run_twin", {})
+        tables.execute(_CLASSIFY, parameters)
+        tables.execute(_TWINS, parameters)
+        classes = dict(_rows(_CLASSES, parameters))
+        rewritten = classes.get("rewrite", 0)
+        change = postings.PostingChange(
+            staging=staging,
             scope=scope,
-            gone=gone,
-            come=come,
-            removed=removed,
-            added=_lengths([*create, *update]),
             statistics=statistics,
+            changes=created + rewritten + removed,
+            everything=everything,
         )
-    return _counts(parameters, created=len(create), updated=len(update), deleted=len(remove))
-
-
-def _counts(parameters: dict[str, Any], *, created: int, updated: int, deleted: int) -> SwapCounts:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*), count(*) FILTER (WHERE c.embedding IS NOT NULL AND c.embedding_model = %(model)s AND v.id IS NOT NULL),"
-            " count(*) FILTER (WHERE c.embedding IS NOT NULL AND c.embedding_model = %(model)s AND v.id IS NULL)"
-            " FROM rag_chunk c LEFT JOIN rag_computedvector v ON v.project_id = c.project_id AND v.model = c.embedding_model"
-            " AND v.text_hash = c.embedding_hash AND v.run_id = %(run)s"
-            " WHERE c.project_id = %(project)s AND c.scope = %(scope)s",
-            parameters,
-        )
-        total, embedded, reused = cursor.fetchone()
-    return SwapCounts(created, updated, deleted, total, embedded, reused, total - embedded - reused)
-
-
-def _ids(query: str, parameters: dict[str, Any]) -> list[UUID]:
-    with connection.cursor() as cursor:
-        cursor.execute(query, parameters)
-        return [row[0] for row in cursor.fetchall()]
-
-
-def _ordinals(chunk_ids: list[UUID]) -> list[int]:
-    return list(Chunk.objects.filter(pk__in=chunk_ids).values_list("ordinal", flat=True))
-
-
-def _lengths(chunk_ids: list[UUID]) -> dict[int, int]:
-    return dict(Chunk.objects.filter(pk__in=chunk_ids).values_list("ordinal", "length"))
-
-
-def _free_ordinals(*, project_id: int, scope: str, count: int) -> list[int]:
-    """The lowest free ordinals; holes that deletions left come first."""
-    taken = np.fromiter(
-        Chunk.objects.filter(project_id=project_id, scope=scope).values_list("ordinal", flat=True).iterator(10_000),
-        dtype=np.int64,
+        change.note_old()
+        _insert(parameters, created, statistics, progress)
+        if classes.get("move"):
+            tables.execute(_MOVE, parameters)
+        if rewritten:
+            tables.execute(_REWRITE, parameters)
+        if has_computed:
+            more_embedded, more_truncated = _pair(_TAKEN, parameters)
+            embedded, truncated = embedded + more_embedded, truncated + more_truncated
+        change.note_new()
+        if removed:
+            tables.execute(_RETIRE, parameters)
+            deleted = tables.execute(_DELETE, parameters)
+        change.apply(deleted=deleted, created=created)
+    return SwapCounts(
+        created=created,
+        deleted=deleted,
+        total=statistics.chunk_count,
+        embedded=embedded,
+        without_vector=_missing(parameters),
+        truncated=truncated,
     )
-    is_taken = np.zeros(len(taken) + count + (int(taken.max()) + 1 if len(taken) else 0), dtype=bool)
-    is_taken[taken] = True
-    return [int(ordinal) for ordinal in np.flatnonzero(~is_taken)[:count]]
+
+
+def standing_counts(*, project_id: int, scopes: Sequence[Scope], model: str) -> dict[Scope, SwapCounts]:
+    """The counts of scopes to which nothing was done."""
+    parameters = {"project": project_id, "scopes": [str(scope) for scope in scopes], "model": model}
+    return {
+        Scope(scope): SwapCounts(created=0, deleted=0, total=total, embedded=0, without_vector=missing, truncated=0)
+        for scope, total, missing in _rows(_STANDING, parameters)
+    }
+
+
+def _insert(parameters: dict[str, Any], count: int, statistics: ScopeIndex, progress: Progress) -> None:
+    """Insert the new chunks, at the lowest free ordinals; holes that deletions left come first."""
+    if not count:
+        return
+    # A chunk is never shorter than 1, so 0 is a free ordinal.
+    lengths = unpack_lengths(bytes(statistics.lengths))
+    holes = np.flatnonzero(lengths == 0)[:count]
+    free = np.concatenate([holes, np.arange(len(lengths), len(lengths) + count - len(holes))])
+    for first in range(1, count + 1, INSERT_BATCH):
+        last = min(count, first + INSERT_BATCH - 1)
+        ordinals = free[first - 1 : last].tolist()
+        tables.execute(_INSERT, {**parameters, "first": first, "last": last, "ordinals": ordinals})
+        progress.advance(last - first + 1)
+    tables.execute(_RETURNED, parameters)
+
+
+def _missing(parameters: dict[str, Any]) -> int:
+    """Chunks of the scope without a vector of the model."""
+    ((count,),) = _rows(f"{_MISSING_COUNT} AND scope = %(scope)s", parameters)
+    return int(count)
+
+
+def _pair(statement: str, parameters: dict[str, Any]) -> tuple[int, int]:
+    ((first, second),) = _rows(statement, parameters)
+    return int(first), int(second)
+
+
+def _rows(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())

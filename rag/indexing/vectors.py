@@ -10,56 +10,72 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from struct import pack
 from typing import Any
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 
 from rag.core.planning import embedding_text
-from rag.core.types import Scope
+from rag.core.types import Scope, Vector
+from rag.embedders.results import DocumentVectors
 from rag.embedders.service import EmbeddingService
+from rag.indexing import tables
 from rag.indexing.progress import Progress
-from rag.models import ComputedVector, EmbeddingFailure
+from rag.indexing.staging import Staging
+from rag.models import EmbeddingFailure, Project
+from rag.provider import meter
 
-# Every text of the run that has no vector of the model yet, of staged chunks and of chunks that stay: one row a text.
-COLLECT = """
-INSERT INTO rag_stagedtext (run_id, number, text_hash, chunk_id, is_staged)
-SELECT %(run)s, row_number() OVER (), text_hash, chunk_id, is_staged
-FROM (
-    SELECT DISTINCT ON (text_hash) text_hash, chunk_id, is_staged
-    FROM (
-        SELECT embedding_hash AS text_hash, chunk_id, true AS is_staged
-        FROM rag_stagedchunk WHERE run_id = %(run)s
-        UNION ALL
-        SELECT embedding_hash, id, false
-        FROM rag_chunk c
-        WHERE project_id = %(project)s AND scope = ANY(%(scopes)s)
-          AND (%(all)s OR embedding IS NULL OR embedding_model <> %(model)s)
-          AND NOT EXISTS (SELECT FROM rag_stagedchunk s WHERE s.run_id = %(run)s AND s.chunk_id = c.id)
-          AND NOT EXISTS (SELECT FROM rag_stagedremoval r WHERE r.run_id = %(run)s AND r.chunk_id = c.id)
-    ) every_text
-    ORDER BY text_hash, chunk_id
-) wanted
+# Every text of the run that has no vector of the model yet: of staged chunks, and of chunks that stay.
+_STAGED = "SELECT embedding_hash AS text_hash, chunk_id, true AS is_staged FROM rag_run_chunk"
+_STANDING = """
+SELECT embedding_hash AS text_hash, id AS chunk_id, false AS is_staged
+FROM rag_chunk c
+WHERE project_id = %(project)s AND scope = ANY(%(scopes)s) AND {missing}
+"""
+_NOT_STAGED = """
+  AND NOT EXISTS (SELECT FROM rag_run_chunk s WHERE s.chunk_id = c.id)
+  AND NOT EXISTS (SELECT FROM rag_run_removal r WHERE r.chunk_id = c.id)
+"""
+# The model of a chunk that is found by the hash of its text. An expression, lest a planner without statistics looks
+# chunks up by the model's name, and reads the whole project for every text.
+BY_HASH = "(h.embedding_model || '')"
+# Two ranges of the index on the model's name instead of "is not": rows without a vector have an empty name.
+MISSING = "(embedding_model < %(model)s OR embedding_model > %(model)s)"
+
+_WANTED = """
+SELECT text_hash, chunk_id, is_staged FROM ({texts}) texts
 WHERE NOT EXISTS (
     SELECT FROM rag_computedvector v
-    WHERE v.project_id = %(project)s AND v.model = %(model)s AND v.text_hash = wanted.text_hash)
+    WHERE v.project_id = %(project)s AND v.model = %(model)s AND v.text_hash = texts.text_hash)
   AND NOT EXISTS (
     SELECT FROM rag_embeddingfailure f
-    WHERE f.project_id = %(project)s AND f.model = %(model)s AND f.text_hash = wanted.text_hash)
+    WHERE f.project_id = %(project)s AND f.model = %(model)s AND f.text_hash = texts.text_hash)
   AND (%(all)s OR NOT EXISTS (
     SELECT FROM rag_chunk h
-    WHERE h.project_id = %(project)s AND h.embedding_hash = wanted.text_hash
-      AND h.embedding IS NOT NULL AND h.embedding_model = %(model)s))
+    WHERE h.project_id = %(project)s AND h.embedding_hash = texts.text_hash AND {by_hash} = %(model)s))
 """
 
-READ = """
-SELECT t.text_hash, s.scope, s.origin_key, s.title, s.heading_path, s.symbol, s.signature, s.context, s.content
-FROM rag_stagedtext t JOIN rag_stagedchunk s ON s.run_id = t.run_id AND s.chunk_id = t.chunk_id
-WHERE t.run_id = %(run)s AND t.is_staged AND t.number BETWEEN %(first)s AND %(last)s
+_COLLECT = """
+INSERT INTO rag_run_text (number, text_hash, chunk_id, is_staged)
+SELECT row_number() OVER (), text_hash, chunk_id, is_staged
+FROM (SELECT DISTINCT ON (text_hash) * FROM ({wanted}) every_text ORDER BY text_hash, chunk_id) wanted
+"""
+
+_TEXT = "scope, origin_key, title, heading_path, symbol, signature, context, content"
+_READ = f"""
+SELECT t.text_hash, {_TEXT} FROM rag_run_text t JOIN rag_run_chunk s ON s.chunk_id = t.chunk_id
+WHERE t.is_staged AND t.number BETWEEN %(first)s AND %(last)s
 UNION ALL
-SELECT t.text_hash, c.scope, c.origin_key, c.title, c.heading_path, c.symbol, c.signature, c.context, c.content
-FROM rag_stagedtext t JOIN rag_chunk c ON c.id = t.chunk_id
-WHERE t.run_id = %(run)s AND NOT t.is_staged AND t.number BETWEEN %(first)s AND %(last)s
+SELECT t.text_hash, {_TEXT} FROM rag_run_text t JOIN rag_chunk c ON c.id = t.chunk_id
+WHERE NOT t.is_staged AND t.number BETWEEN %(first)s AND %(last)s
+"""
+
+# Another process may have lost its lock without knowing yet, and write the same vector.
+_KEEP = """
+INSERT INTO rag_computedvector (project_id, model, text_hash, run_id, embedding, truncated)
+SELECT %(project)s, %(model)s, text_hash, %(run)s, embedding, truncated FROM rag_run_vector
+ON CONFLICT DO NOTHING
 """
 
 
@@ -73,84 +89,159 @@ class EmbeddingTally:
     texts: int = 0
     characters: int = 0
     tokens: int | None = None
-    truncated: int = 0
 
-
-def embed_wanted(
-    *,
-    run_id: UUID,
-    project_id: int,
-    scopes: tuple[Scope, ...],
-    model: str,
-    service: EmbeddingService | None,
-    reason: str | None,
-    everything: bool,
-    progress: Progress,
-    seconds: float | None = None,
-) -> EmbeddingTally:
-    """Compute and keep the missing vectors; without a service, only say whether any was wanted.
-
-    ``everything`` computes also what stands already (``--from-scratch``); after ``seconds`` the rest is left to the next
-    run. The answer's ``available`` is ``None`` when
-    no text wanted a vector.
-    """
-    tally = EmbeddingTally()
-    parameters = {
-        "run": run_id,
-        "project": project_id,
-        "scopes": [str(scope) for scope in scopes],
-        "model": model,
-        "all": everything,
-    }
-    total = _collect(parameters)
-    if total == 0:
-        return tally
-    if service is None:
-        tally.available, tally.reason = False, reason
-        return tally
-    progress.start("embedding", total)
-    tally.available = True
-    deadline = None if seconds is None else time.monotonic() + seconds
-    for rows in _rounds(run_id, total, size=service.batch_size):
-        outcome = service.embed_documents([embedding_text(row) for row in rows])
-        tally.texts += outcome.texts
-        tally.characters += outcome.characters
+    def count(self, outcome: DocumentVectors) -> None:
+        """Add one batch."""
+        self.texts += outcome.texts
+        self.characters += outcome.characters
         if outcome.tokens is not None:
-            tally.tokens = (tally.tokens or 0) + outcome.tokens
-        tally.truncated += len(outcome.truncated)
+            self.tokens = (self.tokens or 0) + outcome.tokens
+
+    def stop(self, reason: str | None) -> None:
+        """The rest is left to the next run."""
+        self.available, self.reason = False, reason
+
+
+class Embedding:
+    """The texts of one run that want a vector of one model."""
+
+    def __init__(
+        self,
+        *,
+        run_id: UUID,
+        project: Project,
+        scopes: Sequence[Scope],
+        model: str,
+        everything: bool,
+        staging: Staging,
+    ) -> None:
+        self._project = project
+        self._run_id = run_id
+        self._model = model
+        self._staging = staging
+        self._parameters: dict[str, Any] = {
+            "run": run_id,
+            "project": project.pk,
+            "scopes": [str(scope) for scope in scopes],
+            "model": model,
+            "all": everything,
+        }
+        standing = _STANDING.format(missing="true" if everything else MISSING)
+        # Without staged chunks there are no tables to look into.
+        if not staging.is_empty:
+            standing = f"{_STAGED} UNION ALL {standing} {_NOT_STAGED}"
+        self._wanted = _WANTED.format(texts=standing, by_hash=BY_HASH)
+
+    def is_wanted(self) -> bool:
+        """Whether any text wants a vector."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT EXISTS ({self._wanted})", self._parameters)
+            return bool(cursor.fetchone()[0])
+
+    def compute(self, *, service: EmbeddingService, progress: Progress, seconds: float | None = None) -> EmbeddingTally:
+        """Compute and keep the missing vectors; after ``seconds`` the rest is left to the next run."""
+        tally = EmbeddingTally()
+        deadline = None if seconds is None else time.monotonic() + seconds
+        # A first batch before anything is counted: a provider that is away costs no more than this.
+        progress.start("embedding")
+        first = self._first(service.batch_size)
+        if not first:
+            return tally
+        tally.available = True
+        if not self._embed(first, service, tally):
+            return tally
+        total = self._collect()
+        progress.start("embedding", len(first) + total)
+        progress.advance(len(first))
+        for rows in self._rounds(total, size=service.batch_size):
+            if deadline is not None and time.monotonic() > deadline:
+                tally.stop(f"The time for embedding ({seconds:g} s) was over; the next run goes on.")
+                break
+            if not self._embed(rows, service, tally):
+                break
+            progress.advance(len(rows))
+        return tally
+
+    def _embed(self, rows: Sequence[_Row], service: EmbeddingService, tally: EmbeddingTally) -> bool:
+        """Embed one batch and commit what came; False when the provider is away."""
+        outcome = service.embed_documents([embedding_text(row) for row in rows])
+        tally.count(outcome)
         truncated = set(outcome.truncated)
         found = [
-            ComputedVector(
-                project_id=project_id,
-                model=model,
-                text_hash=row.text_hash,
-                run_id=run_id,
-                embedding=vector,
-                truncated=index in truncated,
-            )
+            (row.text_hash, vector, index in truncated)
             for index, (row, vector) in enumerate(zip(rows, outcome.vectors, strict=True))
             if vector is not None
         ]
-        ComputedVector.objects.bulk_create(found, ignore_conflicts=True)
-        remember_failures(
-            project_id=project_id,
-            model=model,
-            failures=[(rows[index].text_hash, why) for index, why in outcome.failures],
-        )
-        progress.advance(len(rows))
-        if not outcome.available:
-            tally.available, tally.reason = False, outcome.reason
-            break
-        if deadline is not None and time.monotonic() > deadline and progress.run.done < total:
-            tally.available, tally.reason = (
-                False,
-                f"The time for embedding ({seconds:g} s) was over; the next run goes on.",
+        failures = [(rows[index].text_hash, why) for index, why in outcome.failures]
+        with transaction.atomic():
+            self._keep(found)
+            remember_failures(project_id=self._project.pk, model=self._model, failures=failures)
+            meter(
+                project=self._project,
+                kind="run",
+                provider=service.provider,
+                model=self._model,
+                texts=outcome.texts,
+                characters=outcome.characters,
+                tokens=outcome.tokens,
             )
-            break
-    return tally
+        if not outcome.available:
+            tally.stop(outcome.reason)
+        return outcome.available
+
+    def _keep(self, found: Sequence[tuple[str, Vector, bool]]) -> None:
+        if not found:
+            return
+        self._staging.need("rag_run_vector")
+        tables.execute("TRUNCATE rag_run_vector", {})
+        tables.copy_binary(
+            "rag_run_vector",
+            ("text_hash", "embedding", "truncated"),
+            (
+                # pgvector's binary format: dimensions, two unused bytes, big-endian floats.
+                (text_hash.encode(), pack("!hh", len(vector), 0) + vector.astype(">f4").tobytes(), pack("?", truncated))
+                for text_hash, vector, truncated in found
+            ),
+        )
+        tables.execute(_KEEP, self._parameters)
+
+    def _first(self, size: int) -> list[_Row]:
+        """Some of the wanted texts, each once."""
+        with connection.cursor() as cursor:
+            cursor.execute(f"{self._wanted} LIMIT %(size)s", {**self._parameters, "size": size})
+            rows = {text_hash: (chunk_id, is_staged) for text_hash, chunk_id, is_staged in cursor.fetchall()}
+        if not rows:
+            return []
+        self._staging.need("rag_run_chunk", "rag_run_text")
+        numbered = enumerate(rows.items(), start=1)
+        tables.copy_rows(
+            "rag_run_text",
+            ("number", "text_hash", "chunk_id", "is_staged"),
+            ((number, text_hash, *where) for number, (text_hash, where) in numbered),
+        )
+        found = self._read(1, len(rows))
+        tables.execute("TRUNCATE rag_run_text", {})
+        return found
+
+    def _collect(self) -> int:
+        """Number all wanted texts; returns how many there are."""
+        total = tables.execute(_COLLECT.format(wanted=self._wanted), self._parameters)
+        tables.execute("CREATE INDEX ON rag_run_text (number)", {})
+        tables.analyse("rag_run_text")
+        return total
+
+    def _rounds(self, total: int, *, size: int) -> Iterator[list[_Row]]:
+        """The wanted texts, a round at a time: no cursor stays open while the provider works."""
+        for first in range(1, total + 1, size):
+            yield self._read(first, first + size - 1)
+
+    def _read(self, first: int, last: int) -> list[_Row]:
+        with connection.cursor() as cursor:
+            cursor.execute(_READ, {"first": first, "last": last})
+            return [_Row(*row) for row in cursor.fetchall()]
 
 
-def remember_failures(*, project_id: int, model: str, failures: list[tuple[str, str]]) -> None:
+def remember_failures(*, project_id: int, model: str, failures: Sequence[tuple[str, str]]) -> None:
     """Keep which texts failed by themselves, so that the next run does not try them again for nothing."""
     EmbeddingFailure.objects.bulk_create(
         [
@@ -168,22 +259,6 @@ def forget_failures(*, project_id: int, model: str) -> None:
     EmbeddingFailure.objects.filter(project_id=project_id, model=model).delete()
 
 
-def _collect(parameters: dict[str, Any]) -> int:
-    """Fill ``rag_stagedtext`` for the run; returns how many texts want a vector."""
-    with connection.cursor() as cursor:
-        cursor.execute(COLLECT, parameters)
-        return int(cursor.rowcount)
-
-
-def _rounds(run_id: UUID, total: int, *, size: int) -> Iterator[list[_Row]]:
-    """The wanted texts' rows, a round at a time: no cursor stays open while the provider works."""
-    for first in range(1, total + 1, size):
-        with connection.cursor() as cursor:
-            cursor.execute(READ, {"run": run_id, "first": first, "last": first + size - 1})
-            rows = [_Row(*row[:4], json.loads(row[4]), *row[5:]) for row in cursor.fetchall()]
-        yield rows
-
-
 @dataclass(frozen=True, slots=True)
 class _Row:
     """One wanted text's columns, as ``embedding_text`` reads them."""
@@ -192,8 +267,14 @@ class _Row:
     scope: str
     origin_key: str
     title: str
-    heading_path: Sequence[str]
+    headings: str
     symbol: str
     signature: str
     context: str
     content: str
+
+    @property
+    def heading_path(self) -> Sequence[str]:
+        """The trail of headings, which comes as JSON."""
+        found: list[str] = json.loads(self.headings)
+        return found

@@ -7,9 +7,6 @@ from rag.models.chunks import (
     ScopeIndex,
     ScopeName,
     SourceFile,
-    StagedChunk,
-    StagedRemoval,
-    StagedText,
 )
 from rag.models.evaluations import Evaluation, EvaluationKind
 from rag.models.projects import Language, Membership, Project, ProjectState, Role
@@ -46,7 +43,4 @@ __all__ = [
     "Session",
     "SessionEvent",
     "SourceFile",
-    "StagedChunk",
-    "StagedRemoval",
-    "StagedText",
 ]

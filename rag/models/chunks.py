@@ -143,6 +143,8 @@ class Chunk(models.Model):
             ),
             # Finding a vector that was already computed for the same text.
             models.Index(fields=["project", "embedding_hash"], name="rag_chunk_embedding_hash"),
+            # Every run asks for the chunks without a vector of its model, which are few or none.
+            models.Index(fields=["project", "scope", "embedding_model"], name="rag_chunk_embedding_model"),
         ]
 
     def __str__(self) -> str:
@@ -178,7 +180,10 @@ class RetiredChunk(models.Model):
 
 
 class ScopeIndex(models.Model):
-    """The state of one scope's index: what it was built from, and the statistics BM25 needs."""
+    """The state of one scope's index: what it was built from, and the statistics BM25 needs.
+
+    The row of the empty scope stands for the refused names, which are recorded outside the scopes.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="scope_indexes", db_index=False)
     scope = models.CharField(max_length=10, choices=ScopeName.choices)
@@ -217,75 +222,3 @@ class Posting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scope} {self.lexeme}"
-
-
-class StagedChunk(models.Model):
-    """A row of the run in progress, waiting for the swap. The table is unlogged: a crash loses nothing that counts."""
-
-    run_id = models.UUIDField()
-    chunk_id = models.UUIDField()
-    project_id = models.BigIntegerField()
-    scope = models.CharField(max_length=10)
-    #: ``create`` or ``update``.
-    action = models.CharField(max_length=6)
-    origin_key = models.TextField()
-    #: ``SourceFile.path_hash`` of a file chunk, else empty.
-    path_hash = models.CharField(max_length=64)
-    session_id = models.BigIntegerField(null=True)
-    event_id = models.BigIntegerField(null=True)
-    content = models.TextField()
-    content_hash = models.CharField(max_length=64)
-    language = models.CharField(max_length=20)
-    title = models.TextField()
-    heading_path = models.JSONField()
-    symbol = models.TextField()
-    symbol_kind = models.CharField(max_length=30)
-    signature = models.TextField()
-    context = models.TextField()
-    start_offset = models.PositiveIntegerField()
-    end_offset = models.PositiveIntegerField()
-    start_line = models.PositiveIntegerField()
-    end_line = models.PositiveIntegerField()
-    commit = models.CharField(max_length=64)
-    metadata = models.JSONField()
-    terms_a = models.TextField()
-    terms_b = models.TextField()
-    terms_d = models.TextField()
-    length = models.PositiveIntegerField()
-    embedding_hash = models.CharField(max_length=64)
-
-    class Meta:
-        indexes = [models.Index(fields=["run_id", "chunk_id"], name="rag_staged_run")]
-
-    def __str__(self) -> str:
-        return f"{self.action} {self.origin_key}"
-
-
-class StagedRemoval(models.Model):
-    """A chunk that the run in progress will remove."""
-
-    run_id = models.UUIDField()
-    chunk_id = models.UUIDField()
-
-    class Meta:
-        indexes = [models.Index(fields=["run_id", "chunk_id"], name="rag_removal_run")]
-
-    def __str__(self) -> str:
-        return str(self.chunk_id)
-
-
-class StagedText(models.Model):
-    """A text of the run in progress that wants a vector: where to read it, one row a text."""
-
-    run_id = models.UUIDField()
-    number = models.PositiveBigIntegerField()
-    text_hash = models.CharField(max_length=64)
-    #: A chunk that has the text: staged, or standing.
-    chunk_id = models.UUIDField()
-    is_staged = models.BooleanField()
-
-    class Meta:
-        indexes = [models.Index(fields=["run_id", "number"], name="rag_stagedtext_run")]
-
-    def __str__(self) -> str:
-        return self.text_hash

@@ -46,10 +46,19 @@ class IndexRun(models.Model):
     report = models.JSONField(default=empty_report, blank=True)
     error = models.TextField(blank=True)
     cancel_requested = models.BooleanField(default=False)
+    #: The worker's job that carries the run out; empty for a command's run.
+    job_id = models.BigIntegerField(null=True, blank=True)
+    #: The run that was interrupted and goes on in this one.
+    continues = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_constraint=False
+    )
+    #: How many workers died over this request, this run's included.
+    attempt = models.PositiveSmallIntegerField(default=1)
     host = models.CharField(max_length=255, blank=True)
     pid = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
+    phase_started_at = models.DateTimeField(null=True, blank=True)
     progress_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 
