@@ -14,13 +14,13 @@ from rag.core.types import ChunkData, Scope
 from rag.indexing import tables
 from rag.indexing.existing import chunks_of_files
 from rag.indexing.fingerprints import pipeline_fingerprint, scope_language
-from rag.indexing.listing import MAX_REASON, ToRead, batches, compare
+from rag.indexing.listing import MAX_REASON, ToRead, batches, compare, hash_path
 from rag.indexing.progress import Progress
 from rag.indexing.staging import Staging
 from rag.models import Project
 from rag.sources.git import MISSING, FileEntry, FileText, GitSource
 
-__all__ = ["FileChanges", "pipeline_fingerprint", "stage_files"]
+__all__ = ["FileChanges", "hash_path", "pipeline_fingerprint", "stage_files"]
 
 _COLUMNS = (
     *("scope", "path", "path_hash", "blob", "language", "fingerprint", "commit", "chunk_count", "skip_reason"),
