@@ -17,6 +17,9 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.exit(f"Error: {error}")
+    except KeyboardInterrupt:
+        # Ctrl-C while modules are still loading; a command that runs says more.
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The ASGI entry point: ``uvicorn ragproject.asgi:application``."""
+"""The ASGI entry point, for a server that speaks ASGI (docs/adr/0014 says why we serve WSGI ourselves)."""
 
 import os
 

@@ -83,6 +83,11 @@ class Environment:
         if url.scheme not in ("postgresql", "postgres") or not url.path.strip("/"):
             raise ImproperlyConfigured(f"{shape}.")
         options: dict[str, Any] = dict(parse_qsl(url.query))
+        if "pool" in options:
+            # Django's own connection pool is switched on by a truth value, not by a word.
+            if options["pool"].lower() not in TRUE | FALSE:
+                raise ImproperlyConfigured(f"{name}: pool must be 1 or 0.")
+            options["pool"] = options["pool"].lower() in TRUE
         # A socket directory may come as ?host=/run/postgresql, as libpq writes it.
         host = options.pop("host", None) or unquote(url.hostname or "")
         return {
