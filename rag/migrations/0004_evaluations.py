@@ -5,28 +5,45 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('rag', '0003_storage'),
+        ("rag", "0003_storage"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Evaluation',
+            name="Evaluation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('evaluation', 'Evaluation'), ('calibration', 'Calibration by questions'), ('noise', 'Calibration by general questions')], max_length=20)),
-                ('name', models.CharField(blank=True, max_length=200)),
-                ('questions', models.PositiveIntegerField(default=0)),
-                ('report', models.JSONField(default=dict)),
-                ('picture', models.TextField(blank=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='evaluations', to='rag.project')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("evaluation", "Evaluation"),
+                            ("calibration", "Calibration by questions"),
+                            ("noise", "Calibration by general questions"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("name", models.CharField(blank=True, max_length=200)),
+                ("questions", models.PositiveIntegerField(default=0)),
+                ("report", models.JSONField(default=dict)),
+                ("picture", models.TextField(blank=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="evaluations",
+                        to="rag.project",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-created_at'],
-                'indexes': [models.Index(fields=['project', '-created_at'], name='rag_evaluation_newest')],
-                'constraints': [models.UniqueConstraint(fields=('project', 'id'), name='rag_evaluation_once')],
+                "ordering": ["-created_at"],
+                "indexes": [models.Index(fields=["project", "-created_at"], name="rag_evaluation_newest")],
+                "constraints": [models.UniqueConstraint(fields=("project", "id"), name="rag_evaluation_once")],
             },
         ),
     ]
