@@ -5,7 +5,7 @@ resident memory (``ru_maxrss``) are told. Vectors come from a stub that speaks O
 what is measured is ours. The text is made here, the same in every run.
 
     .venv/bin/python benchmarks/sessions.py                  # 2,000 sessions of 50 events, 2 of 5 are messages
-    .venv/bin/python benchmarks/sessions.py --sessions 1 --events 100000 --messages 5      # one endless talk
+    .venv/bin/python benchmarks/sessions.py --sessions 1 --events 100000 --messages 5 --no-embed     # one endless talk
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=2000)
     parser.add_argument("--events", type=int, default=50, help="events a session")
     parser.add_argument("--messages", type=int, default=2, choices=range(6), help="messages of every five events")
+    parser.add_argument("--no-embed", action="store_true", help="without vectors: the log and the lexical index alone")
     parser.add_argument("--data-dir", type=Path, help="where the database goes (default: a folder that is removed)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sessions-benchmark-") as folder:
@@ -70,10 +71,11 @@ def run(options: argparse.Namespace, folder: Path, data_dir: Path) -> None:
         print(f"{options.sessions} sessions, {total} events ({size:.0f} MB), {options.messages} of 5 are messages")
         manage("import_session", SLUG, str(log), say="import")
         manage("import_session", SLUG, str(log), say="import again")
+        reindex = ["reindex", SLUG, "--scope", "session", "--json", *(["--no-embed"] if options.no_embed else [])]
         for say in ("first reindex", "second reindex"):
-            report(manage("reindex", SLUG, "--scope", "session", "--json", say=say))
-        manage("import_session", SLUG, str(more), say="import of 10 messages")
-        report(manage("reindex", SLUG, "--scope", "session", "--json", say="reindex after it"))
+            report(manage(*reindex, say=say))
+        manage("import_session", SLUG, str(more), say="import of a few more")
+        report(manage(*reindex, say="reindex after it"))
 
 
 def open_project() -> None:
