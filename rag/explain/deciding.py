@@ -112,7 +112,7 @@ def _crowded_out(passage: PassageFacts, search: SearchFacts) -> list[Reason]:
     if search.ruled or passage.score >= lowest:
         return []
     message = f"Its score {passage.score:.4f} is below that of every hit (lowest: {lowest:.4f})."
-    return [Reason(Cause.OUTRANKED, message, remedy)]
+    return [Reason(Cause.OUTRANKED, message)]
 
 
 def _why(chunk: StoredChunk, better: StoredChunk) -> str:
