@@ -27,6 +27,8 @@ from rag.models import Project, Session
 
 #: Sessions whose messages and chunks are read by one pair of queries.
 BATCH = 200
+#: Messages between two reports of progress.
+TOLD = 100
 
 
 @dataclass(slots=True)
@@ -69,14 +71,14 @@ def stage_sessions(
     check_sessions(project, keys)
     changes = SessionChanges(eligible=Session.objects.filter(project=project, message_count__gt=0).count())
     works = list(_works(project, keys, settings=settings, everything=everything))
-    progress.start("reading", len(works))
+    progress.start("reading", sum(work.session.message_count for work in works))
     for start in range(0, len(works), BATCH):
         batch = {work.session.pk: work for work in works[start : start + BATCH]}
         standing = StandingChunks(project_id=project.pk, session_ids=list(batch))
         messages = read_messages(project_id=project.pk, session_ids=list(batch), most_bytes=settings.max_file_bytes)
-        for session_id, of_session in groupby(messages, key=lambda message: message.session_id):
+        counted = _counted(messages, progress)
+        for session_id, of_session in groupby(counted, key=lambda message: message.session_id):
             _stage_session(project, batch[session_id], of_session, standing, settings=settings, staging=staging)
-            progress.advance()
         staging.remove(chunk.id for chunk in standing.rest())
         for work in batch.values():
             changes.indexed.append(work.indexed(project, settings=settings))
@@ -141,6 +143,16 @@ def _works(project: Project, keys: Sequence[str], *, settings: RagConf, everythi
                 refresh=everything or not same,
                 refusal=refused_text(session.title),
             )
+
+
+def _counted(messages: Iterator[MessageRow], progress: Progress) -> Iterator[MessageRow]:
+    """The messages, told to the progress a hundred at a time."""
+    passed = 0
+    for passed, message in enumerate(messages, start=1):
+        yield message
+        if passed % TOLD == 0:
+            progress.advance(TOLD)
+    progress.advance(passed % TOLD)
 
 
 def _stage_session(

@@ -332,6 +332,20 @@ def test_sessions_are_read_in_batches_of_any_size(harbour: Project, monkeypatch:
     assert set(Chunk.objects.values_list("title", flat=True)) == {"Renamed"}
 
 
+def test_progress_counts_messages(harbour: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing_sessions, "TOLD", 10)
+    say(harbour, "long", *(f"Message {n}" for n in range(25)))
+    say(harbour, "short", "Hello.", "Good day.")
+    told: list[tuple[int, int]] = []
+
+    def watch(phase: str, done: int, total: int) -> None:
+        if phase == "reading":
+            told.append((done, total))
+
+    index(harbour, watcher=watch)
+    assert told == [(0, 27), (10, 27), (20, 27), (27, 27)]
+
+
 # ---- coverage -------------------------------------------------------------------------------------------------------
 
 
