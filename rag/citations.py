@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from rag.core.errors import NotFound, RagError
+from rag.core.events import split_origin_key
 from rag.core.origins import origin_json
 from rag.core.planning import content_hash
 from rag.core.standing import Place, Standing, stands
@@ -174,7 +175,10 @@ def _text_cited(repository: GitRepository, commit: str, path: str) -> tuple[str 
     try:
         repository.resolve(commit)
     except RagError:
-        return None, f"The repository does not hold the commit {commit[:12]} any more: its history was rewritten."
+        return None, (
+            f"The repository as it was last fetched does not hold the commit {commit[:12]}: its history may have been "
+            "rewritten."
+        )
     return None, f"The commit {commit[:12]} has no file of this name."
 
 
@@ -184,8 +188,8 @@ def _text_cited(repository: GitRepository, commit: str, path: str) -> tuple[str 
 def _session_origin(chunk: Chunk | RetiredChunk) -> SessionOrigin:
     if isinstance(chunk, Chunk) and chunk.session is not None and chunk.event is not None:
         return SessionOrigin(chunk.session.key, chunk.event.key, chunk.session.title)
-    event = str(chunk.metadata.get("sourceRef", ""))
-    return SessionOrigin(chunk.origin_key.removesuffix(f"/{event}"), event, chunk.title)
+    session, event = split_origin_key(chunk.origin_key)
+    return SessionOrigin(session, event, chunk.title)
 
 
 def _session_evidence(project: Project, origin: Origin) -> Evidence:

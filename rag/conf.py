@@ -6,7 +6,7 @@ and the reason for its default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ class RagConf:
     #: How long Ollama keeps the model loaded between runs: half an hour spares a cold start between two questions.
     ollama_keep_alive: str
     openai_base_url: str
-    openai_api_key: str
+    openai_api_key: str = field(repr=False)
     #: 1200 / 150 / 200 characters: starting points from the specification, to be revisited with ``calibrate``.
     chunk_sizes: ChunkSizes
     #: Bytes. 1 MiB: larger tracked text files are data or generated.

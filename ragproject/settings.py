@@ -149,7 +149,13 @@ if env.boolean("DJANGO_BEHIND_HTTPS", default=False):
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
 # Throttles count in the database, so that several web processes share one limit.
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "rag_cache"}}
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "rag_cache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    }
+}
 
 # --- REST ------------------------------------------------------------------------------------------------------------
 

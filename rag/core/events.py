@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,6 +96,8 @@ def read_key(value: Any, *, field: str) -> str:
         raise InvalidInput(f"{field} is longer than {LONGEST_KEY} characters.", field=field)
     if _UNSTORABLE.search(value):
         raise InvalidInput(f"{field} holds a null character or half a surrogate pair.", field=field)
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        raise InvalidInput(f"{field} holds a control character, with which no URL could name it.", field=field)
     reserved = _RESERVED.intersection(value.split("/"))
     if reserved:
         raise InvalidInput(f'{field} has the part "{min(reserved)}", with which no URL could name it.', field=field)

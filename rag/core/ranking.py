@@ -131,8 +131,9 @@ def apply_rules(
         score += weights.folder * path_match(PurePosixPath(candidate.path).parent.name, question, stem=stem)
         score += weights.symbol * symbol_match(candidate.symbol, question, stem=stem)
         scores[candidate.chunk_id] = score * (weights.aside if not asks_aside and stands_aside(candidate.path) else 1.0)
+    highest = max(scores.values())
     for chunk_id, share in coherence(ranked, scores).items():
-        scores[chunk_id] += weights.coherence * share * max(scores.values())
+        scores[chunk_id] += weights.coherence * share * highest
     scores = saturate(ranked, scores, factor=weights.saturation)
     rescored = [replace(candidate, score=scores[candidate.chunk_id]) for candidate in ranked]
     return sorted(rescored, key=lambda candidate: (-candidate.score, candidate.chunk_id))

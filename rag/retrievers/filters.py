@@ -46,10 +46,10 @@ def filter_sql(where: SearchFilter, *, languages: ScopeLanguages, using: str) ->
     for phrase in where.phrases:
         conditions.append(_narrowed(phrase, languages=languages, parameters=parameters, using=using))
     for phrase in where.exclude:
-        terms = f" {phrase_terms(phrase)} "
-        if terms.strip():
-            conditions.append(f"NOT {OCCURS}")
-            parameters += [terms] * 3
+        if phrase_terms(phrase):
+            # The words come first here too: a chunk without them needs no look at its text.
+            narrowed = _narrowed(phrase, languages=languages, parameters=parameters, using=using)
+            conditions.append(f"NOT coalesce({narrowed}, false)")
     return FilterSql(" AND ".join(conditions), tuple(parameters), narrows=len(conditions) > 2)
 
 

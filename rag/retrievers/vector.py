@@ -75,6 +75,16 @@ class VectorRetriever:
             )
             return dict(cursor.fetchall())
 
+    def has_vectors(self, where: SearchFilter) -> bool:
+        """Whether anything in the searched scopes is embedded with the model, whatever the filter leaves of it."""
+        with connections[self.using].cursor() as cursor:
+            cursor.execute(
+                "SELECT EXISTS (SELECT FROM rag_chunk c WHERE c.project_id = %s AND c.scope = ANY(%s)"
+                " AND c.embedding_model = %s AND c.embedding IS NOT NULL)",
+                [where.project_id, [str(scope) for scope in where.scopes], self.model],
+            )
+            return bool(cursor.fetchone()[0])
+
     def _run(self, statement: str, query: Vector, sql: FilterSql, limit: int) -> list[Candidate]:
         with connections[self.using].cursor() as cursor:
             cursor.execute(

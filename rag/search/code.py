@@ -41,8 +41,8 @@ def question_languages(project: Project) -> tuple[str, ...]:
 
 
 def code_profile(profile: FusionProfile) -> FusionProfile:
-    """The profile for a search of code alone, unless the project's own says otherwise."""
-    return replace(profile, rrf_vector_weight=VECTOR_WEIGHT) if profile.calibrated_at is None else profile
+    """The profile for a search of code alone: calibrating, which asks documents, leaves this weight as it is."""
+    return replace(profile, rrf_vector_weight=VECTOR_WEIGHT)
 
 
 def rank_code(

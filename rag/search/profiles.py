@@ -8,13 +8,14 @@ from typing import Any
 
 from rag.core.fusion import FusionProfile
 from rag.core.profiles import ModelProfile
+from rag.core.question_language import for_question
 from rag.models import Project
 
 NAMES = frozenset(field.name for field in fields(FusionProfile))
 
 
-def fusion_profile(project: Project, model: ModelProfile) -> FusionProfile:
-    """The profile that scores this project's questions.
+def fusion_profile(project: Project, model: ModelProfile, *, question: str = "") -> FusionProfile:
+    """The profile that scores this project's questions, with the thresholds of the ``question``'s language.
 
     A stored profile was calibrated with one embedding model: with another one its floor and thresholds mean nothing,
     and the default stands.
@@ -23,4 +24,5 @@ def fusion_profile(project: Project, model: ModelProfile) -> FusionProfile:
     stored: Mapping[str, Any] = project.profile or {}
     if not stored or stored.get("model") not in (None, model.model):
         return default
-    return replace(default, **{name: value for name, value in stored.items() if name in NAMES})
+    profile = replace(default, **{name: value for name, value in stored.items() if name in NAMES})
+    return for_question(profile, stored.get("byLanguage") or {}, question)

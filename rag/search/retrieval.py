@@ -136,4 +136,6 @@ def complete(
         )
         for chunk_id in sorted(cosines.keys() | raw.keys())
     ]
-    return signals, bool(cosines), usable
+    # A filter that leaves nothing says nothing about the vectors of the scopes.
+    has_vectors = bool(cosines) or (vector is not None and by_vector.has_vectors(where))
+    return signals, has_vectors, usable

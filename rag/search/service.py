@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from rag.conf import RagConf
+from rag.core.errors import InvalidInput
 from rag.core.fusion import Fused, FusionProfile
 from rag.core.near_duplicates import distinct
+from rag.core.profiles import ModelProfile
 from rag.core.types import Scope, Vector
 from rag.embedders.service import EmbeddingService
 from rag.models import Project
@@ -130,12 +132,21 @@ def prepare(
         session_id=session_id,
         exclude=exclude,
     )
-    service = service_for(project)
-    profile = fusion_profile(project, service.profile)
+    found: Vector | None = None
+    reason: str | None = "The vector signal is switched off."
+    try:
+        service = service_for(project)
+    except InvalidInput as error:
+        # A provider that is set up wrongly is no fault of the question: words are searched all the same.
+        model, described, reason = "", ModelProfile(model="none"), str(error)
+    else:
+        model, described = service.model, service.profile
+        if vector:
+            found, reason = _embed(project, service, question)
+    profile = fusion_profile(project, described, question=question.parsed.text)
     if question.is_code_alone:
         profile = code_profile(profile)
-    found, reason = _embed(project, service, question) if vector else (None, "The vector signal is switched off.")
-    return Asked(question, profile, service.model, found, reason)
+    return Asked(question, profile, model, found, reason)
 
 
 def look_up(

@@ -178,7 +178,7 @@ def test_rewritten_history_is_said_and_the_text_is_still_looked_for(
     make_repository({"README.md": "# Another history\n", "docs/a.md": "New.\n\n# A\n\nThe first.\n"})
     found = verify(project=demo, chunk_id=chunk.pk)
     assert (found["verified"], found["standing"]) == (False, "moved")
-    assert "history was rewritten" in found["reason"]
+    assert "its history may have been rewritten" in found["reason"]
     assert found["content"] == chunk.content
 
 
