@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 from django.contrib.auth.base_user import AbstractBaseUser
 
-from rag.indexing import reindex
-from rag.indexing.lock import is_locked
-from rag.models import IndexRun, Project, RunState
+from rag.indexing.runs import as_they_stand as runs_as_they_stand
+from rag.jobs import enqueue, wait
+from rag.models import IndexRun, Project
 
 #: Seconds. A waiting request keeps a web worker: as long as common proxies wait, no longer.
 LONGEST_WAIT = 60
-
-DIED = "The process that carried this run out ended; the index is as it was, and the next run goes on from there."
 
 #: ``wait=10`` among other preferences (RFC 7240).
 _WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,6})"?\s*(?=[,;]|$)""", re.ASCII | re.IGNORECASE)
@@ -31,19 +29,19 @@ class ReindexOptions:
 
 
 def start_reindex(*, project: Project, options: ReindexOptions, user: AbstractBaseUser, wait_seconds: int) -> IndexRun:
-    """Start a run and wait for it up to ``wait_seconds``; returns it finished, or still active.
+    """Queue a run and wait for it up to ``wait_seconds``; returns it finished, or still active.
 
-    Raises ``ReindexInProgress``, ``ProjectNotReady``, ``InvalidInput`` before anything is started.
+    Raises ``ReindexInProgress``, ``ProjectNotReady``, ``InvalidInput`` before anything is queued.
     """
-    # The run is carried out here and now, so there is nothing left to wait for.
-    return reindex(
+    run = enqueue(
         project=project,
         scopes=options.scopes or None,
         sessions=options.sessions or None,
         from_scratch=options.from_scratch,
         trigger="api",
-        requested_by=user,
+        user=user,
     )
+    return wait(run, seconds=wait_seconds) if wait_seconds else run
 
 
 def wait_asked_for(prefer: str) -> int:
@@ -54,11 +52,4 @@ def wait_asked_for(prefer: str) -> int:
 
 def as_they_stand(project: Project, runs: Sequence[IndexRun]) -> list[IndexRun]:
     """The project's runs, a running one whose process has died as ``interrupted`` (its row says so at the next run)."""
-    running = [run for run in runs if run.state == RunState.RUNNING]
-    if running and not is_locked(project.pk):
-        for run in running:
-            # It may have finished between reading its row and asking for the lock.
-            run.refresh_from_db()
-            if run.state == RunState.RUNNING:
-                run.state, run.error = RunState.INTERRUPTED, DIED
-    return list(runs)
+    return runs_as_they_stand(runs)

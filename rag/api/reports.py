@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.reverse import reverse
 
 from rag.api.requests import SCOPES
+from rag.indexing.progress import eta_seconds, rate
 from rag.models import IndexRun, RunState
 
 
@@ -93,7 +94,19 @@ class Progress(serializers.Serializer[IndexRun]):
     phase = serializers.CharField(help_text="listing, reading, embedding or writing; empty before and after.")
     done = serializers.IntegerField()
     total = serializers.IntegerField(help_text="0 where it is not known.")
+    rate = serializers.SerializerMethodField()
+    etaSeconds = serializers.SerializerMethodField()
     at = serializers.DateTimeField(source="progress_at", allow_null=True)
+
+    @extend_schema_field(serializers.FloatField(allow_null=True, help_text="Done a second, in this phase."))
+    def get_rate(self, run: IndexRun) -> float | None:
+        """How fast the phase goes."""
+        return rate(run)
+
+    @extend_schema_field(serializers.FloatField(allow_null=True, help_text="Until the end of this phase."))
+    def get_etaSeconds(self, run: IndexRun) -> float | None:
+        """How long the phase will still take."""
+        return eta_seconds(run)
 
 
 @extend_schema_serializer(component_name="Run")

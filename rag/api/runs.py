@@ -19,6 +19,7 @@ from rag.api.requests import ReindexRequest
 from rag.api.schema import BODY, SLUG, answers, in_path
 from rag.api.throttling import ReindexRate
 from rag.core.errors import NotFound
+from rag.jobs import cancel
 from rag.models import ACTIVE_STATES, IndexRun, Project, Role, RunState
 
 PREFER = OpenApiParameter(
@@ -43,7 +44,7 @@ class ReindexView(ProjectView):
         responses=answers({200: FinishedReindex, 202: RunRow}, *BODY, 403, 404, 409, 429),
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Bring the index in step with the sources: 200 with the report when it has finished, else 202 with the run."""
+        """Bring the index in step with the sources: 202 with the queued run; 200 with the report if waited for."""
         wanted = body(request, ReindexRequest)
         run = start_reindex(
             project=self.project,
@@ -98,12 +99,41 @@ class RunView(ProjectView):
     )
     def get(self, request: Request, **_: Any) -> Response:
         """Where a run stands, and its report once it has finished."""
-        run_id = uuid_of(self.kwargs["id"])
-        run = None if run_id is None else runs_of(self.project).filter(pk=run_id).first()
-        if run is None:
-            raise NotFound("There is no such run in this project.")
-        (run,) = as_they_stand(self.project, [run])
+        (run,) = as_they_stand(self.project, [find_run(self.project, self.kwargs["id"])])
         return Response(RunRow(run, context={"request": request}).data)
+
+
+class CancelView(ProjectView):
+    """``…/rag/runs/{id}/cancel``."""
+
+    serializer_class = RunRow
+    roles = {"POST": Role.MAINTAINER}
+
+    @extend_schema(
+        operation_id="cancel_run",
+        tags=["index"],
+        parameters=[SLUG, in_path("id", "The run.", UUID)],
+        request=None,
+        responses=answers({200: RunRow, 202: RunRow}, 403, 404, 409),
+    )
+    def post(self, request: Request, **_: Any) -> Response:
+        """End a run without a result: 200 when it had not begun, 202 when it stops soon, 409 when it has ended."""
+        run = cancel(find_run(self.project, self.kwargs["id"]))
+        if run.state == RunState.CANCELLED:
+            return Response(RunRow(run, context={"request": request}).data)
+        if run.state in ACTIVE_STATES:
+            return Response(RunRow(run, context={"request": request}).data, status=202)
+        label = RunState(run.state).label.lower()
+        return Response({"detail": f"This run has ended already: {label}.", "runId": str(run.pk)}, status=409)
+
+
+def find_run(project: Project, given: str) -> IndexRun:
+    """The project's run of this id, or ``NotFound``."""
+    run_id = uuid_of(given)
+    run = None if run_id is None else runs_of(project).filter(pk=run_id).first()
+    if run is None:
+        raise NotFound("There is no such run in this project.")
+    return run
 
 
 def runs_of(project: Project) -> QuerySet[IndexRun]:

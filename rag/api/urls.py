@@ -6,7 +6,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rag.api.chunks import ChunkView
 from rag.api.coverage import CoverageView
 from rag.api.projects import ProjectsView
-from rag.api.runs import ReindexView, RunsView, RunView
+from rag.api.runs import CancelView, ReindexView, RunsView, RunView
 from rag.api.search import SearchCodeView, SearchView
 from rag.api.sessions import EventsView, EventView, SessionsView
 
@@ -20,6 +20,7 @@ urlpatterns = [
     path("projects/<str:slug>/rag/reindex", ReindexView.as_view(), name="reindex"),
     path("projects/<str:slug>/rag/runs", RunsView.as_view(), name="runs"),
     path("projects/<str:slug>/rag/runs/<str:id>", RunView.as_view(), name="run"),
+    path("projects/<str:slug>/rag/runs/<str:id>/cancel", CancelView.as_view(), name="cancel_run"),
     path("projects/<str:slug>/rag/coverage", CoverageView.as_view(), name="coverage"),
     path("projects/<str:slug>/rag/chunks/<str:chunkId>", ChunkView.as_view(), name="chunk"),
     path("projects/<str:slug>/tools/search_code", SearchCodeView.as_view(), name="search_code"),

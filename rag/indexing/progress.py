@@ -23,6 +23,20 @@ WHERE id = %s AND state = %s RETURNING cancel_requested
 """
 
 
+def rate(run: IndexRun) -> float | None:
+    """How much is done a second in the run's phase; ``None`` before anything is, or when no phase goes on."""
+    if not run.phase or not run.done or run.phase_started_at is None or run.progress_at is None:
+        return None
+    seconds = (run.progress_at - run.phase_started_at).total_seconds()
+    return round(run.done / seconds, 1) if seconds > 0 else None
+
+
+def eta_seconds(run: IndexRun) -> float | None:
+    """Seconds until the end of the run's phase, where they can be told."""
+    speed = rate(run)
+    return round((run.total - run.done) / speed, 1) if speed and run.total >= run.done else None
+
+
 class Cancelled(RagError):
     """The run was cancelled; the index is as it was."""
 

@@ -101,7 +101,7 @@ def as_they_stand(runs: Iterable[IndexRun]) -> list[IndexRun]:
             # It may have finished between reading its row and looking at the locks.
             run.refresh_from_db()
             if run.state == RunState.RUNNING:
-                run.state, run.error, run.phase = RunState.INTERRUPTED, DIED, ""
+                run.state, run.error = RunState.INTERRUPTED, DIED
     return listed
 
 

@@ -7,17 +7,16 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.http import HttpRequest
 
 from rag.core.errors import RagError, ReindexInProgress
-from rag.indexing import reindex
+from rag.jobs import enqueue, has_worker
 from rag.models import IndexRun, Project, RunState
 
 
 def request_reindex(project: Project, user: AbstractBaseUser | None, *, trigger: str = "admin") -> IndexRun:
-    """Start a reindex of everything; returns its run.
+    """Queue a reindex of everything for the next free worker; returns its run.
 
-    Raises ``ReindexInProgress``, ``ProjectNotReady`` or the source's own error.
+    Raises ``ReindexInProgress`` or ``ProjectNotReady``.
     """
-    # Carried out here and now: the request ends when the run does.
-    return reindex(project=project, trigger=trigger, requested_by=user)
+    return enqueue(project=project, trigger=trigger, user=user)
 
 
 def reindex_and_tell(request: HttpRequest, project: Project, *, trigger: str = "admin") -> IndexRun | None:
@@ -45,5 +44,7 @@ def _tell(request: HttpRequest, project: Project, run: IndexRun) -> None:
             messages.warning(request, f"{project}: not everything has a vector. {reason}")
     elif run.state in (RunState.QUEUED, RunState.RUNNING):
         messages.info(request, f"The reindex of {project} has started.")
+        if not has_worker():
+            messages.warning(request, "No worker is running: it begins when one does (manage.py worker).")
     else:
         messages.error(request, f"{project}: {run.error or RunState(run.state).label}")

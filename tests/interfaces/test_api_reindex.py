@@ -12,6 +12,7 @@ from rag.models import Chunk, IndexRun, Project, ProjectState
 from tests.conftest import MakeProject
 from tests.interfaces.callers import assert_closed_to_strangers, bare_project, callers, post
 from tests.interfaces.contract import assert_conforms
+from tests.working import work_off, worker
 
 PATH = "/api/projects/demo/rag/reindex"
 
@@ -25,26 +26,58 @@ def test_a_maintainer_reindexes_and_gets_the_report_and_the_run(project: MakePro
     made = project(FILES)
     maintainer = callers(made).maintainer
     answer = post(maintainer, PATH, {})
-    assert answer.status_code == 200
-    report = answer.json()
-    assert_conforms(report, "FinishedReindex")
+    assert answer.status_code == 202
+    run = answer.json()
+    assert_conforms(run, "Run")
+    assert answer["Location"] == run["url"]
+    assert (run["state"], run["trigger"], run["requestedBy"]) == ("queued", "api", "mia")
+    assert maintainer.get(run["url"]).json() == run
+    work_off()
+    run = maintainer.get(run["url"]).json()
+    assert run["state"] == "succeeded"
+    report = run["report"]
     assert report["scopes"]["docs"]["created"] == report["scopes"]["adr"]["created"] == 1
     assert report["embedding"]["available"] is False
-    run = report["run"]
-    assert (run["state"], run["trigger"], run["requestedBy"]) == ("succeeded", "api", "mia")
-    assert maintainer.get(run["url"]).json() == run
     assert Chunk.objects.filter(project=made).count() == 2
 
 
 def test_a_body_is_not_needed(project: MakeProject) -> None:
-    assert callers(project(FILES)).maintainer.post(PATH).status_code == 200
+    assert callers(project(FILES)).maintainer.post(PATH).status_code == 202
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_ends_while_it_is_waited_for_is_answered_with_its_report(project: MakeProject) -> None:
+    made = project(FILES)
+    with worker():
+        answer = post(callers(made).maintainer, PATH, {}, HTTP_PREFER="respond-async, wait=20")
+    assert answer.status_code == 200
+    report = answer.json()
+    assert_conforms(report, "FinishedReindex")
+    assert report["scopes"]["docs"]["created"] == report["scopes"]["adr"]["created"] == 1
+    assert report["run"]["state"] == "succeeded"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_fails_while_it_is_waited_for_is_a_503_in_plain_words(project: MakeProject, tmp_path: Any) -> None:
+    made = project(FILES)
+    (tmp_path / "repo").rename(tmp_path / "gone")
+    with worker():
+        answer = post(callers(made).maintainer, PATH, {}, HTTP_PREFER="wait=20")
+    assert answer.status_code == 503
+    assert answer.json()["detail"].startswith("There is no directory")
+
+
+def test_a_run_that_does_not_end_in_time_is_answered_with_where_it_stands(project: MakeProject) -> None:
+    answer = post(callers(project(FILES)).maintainer, PATH, {}, HTTP_PREFER="wait=1")
+    assert (answer.status_code, answer.json()["state"]) == (202, "queued")
 
 
 def test_only_what_was_named_is_reindexed(project: MakeProject) -> None:
     maintainer = callers(project(FILES)).maintainer
-    report = post(maintainer, PATH, {"scopes": ["adr"], "fromScratch": True}).json()
-    assert list(report["scopes"]) == ["adr"]
-    assert report["run"]["options"]["fromScratch"] is True
+    queued = post(maintainer, PATH, {"scopes": ["adr"], "fromScratch": True}).json()
+    assert queued["options"]["fromScratch"] is True
+    (run,) = work_off()
+    assert list(run.report["scopes"]) == ["adr"]
 
 
 def test_a_viewer_may_not_reindex(db: None) -> None:
@@ -71,6 +104,19 @@ def test_a_second_run_is_refused_with_the_first_ones_id(project: MakeProject) ->
     assert answer.json()["runId"] == str(first.pk)
 
 
+def test_a_second_request_is_refused_while_the_first_one_waits_for_a_worker(project: MakeProject) -> None:
+    people = callers(project(FILES))
+    first = post(people.maintainer, PATH, {}).json()
+    answer = post(people.maintainer, PATH, {"scopes": ["docs"]})
+    assert (answer.status_code, answer.json()["runId"]) == (409, first["id"])
+
+
+def test_a_session_that_does_not_exist_is_refused_at_once(project: MakeProject) -> None:
+    answer = post(callers(project(FILES)).maintainer, PATH, {"sessions": ["nobody"]})
+    assert (answer.status_code, list(answer.json())) == (400, ["sessions"])
+    assert not IndexRun.objects.exists()
+
+
 def test_a_project_that_is_not_ready_is_refused_with_its_state(project: MakeProject) -> None:
     made = project(FILES)
     Project.objects.filter(pk=made.pk).update(state=ProjectState.ARCHIVED)
@@ -79,13 +125,15 @@ def test_a_project_that_is_not_ready_is_refused_with_its_state(project: MakeProj
     assert answer.json()["state"] == "archived"
 
 
-def test_a_repository_out_of_reach_is_a_503_in_plain_words(project: MakeProject, tmp_path: Any) -> None:
+def test_a_repository_out_of_reach_fails_the_run_in_plain_words(project: MakeProject, tmp_path: Any) -> None:
     made = project(FILES)
     (tmp_path / "repo").rename(tmp_path / "gone")
-    answer = post(callers(made).maintainer, PATH, {})
-    assert answer.status_code == 503
-    assert list(answer.json()) == ["detail"]
-    assert "Traceback" not in answer.content.decode()
+    maintainer = callers(made).maintainer
+    url = post(maintainer, PATH, {}).json()["url"]
+    work_off()
+    run = maintainer.get(url).json()
+    assert (run["state"], run["report"]) == ("failed", None)
+    assert run["error"].startswith("There is no directory")
 
 
 @pytest.mark.parametrize(
