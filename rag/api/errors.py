@@ -98,6 +98,9 @@ def camel(name: str) -> str:
 
 def _of_rag_error(error: RagError) -> Problem:
     said = str(error)
+    if isinstance(error, InvalidInput) and error.field.isupper():
+        # The field is a setting (RAG_EMBEDDING_MODEL …): no caller can mend it.
+        return Problem(503, {"detail": said})
     if isinstance(error, InvalidInput):
         return Problem(400, {camel(error.field): [said]} if error.field else {"detail": said})
     if isinstance(error, UnsafePath):
