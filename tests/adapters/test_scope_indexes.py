@@ -39,8 +39,9 @@ def scores(project: Project) -> dict[UUID, float]:
 
 def lengthen(project: Project, length: int) -> None:
     """Make every chunk but the first longer, as a reindex would."""
-    Chunk.objects.filter(project=project).exclude(ordinal=0).update(length=length)
-    postings.rebuild(project_id=project.pk, scope="docs")
+    with transaction.atomic():
+        Chunk.objects.filter(project=project).exclude(ordinal=0).update(length=length)
+        postings.rebuild(project_id=project.pk, scope="docs")
 
 
 @pytest.mark.django_db

@@ -440,6 +440,7 @@ def test_as_a_program_it_serves_indexes_the_rest_and_ends_in_order(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "ragproject.settings"}
+    environment.pop("MAKELEVEL", None)  # `make test` is no `make run`
     out = tmp_path / "out"
     with out.open("w") as stream:
         running = subprocess.Popen(
