@@ -22,6 +22,8 @@ def index_chunks(
     embed: Callable[[str], np.ndarray] | None = None,
 ) -> None:
     """Put texts into the index as chunks cut by size, with vectors from ``embed``, and build the scope's postings."""
+    from django.db import transaction
+
     from rag.indexing.postings import rebuild
     from rag.models import Chunk, ScopeIndex, SourceFile
 
@@ -59,4 +61,5 @@ def index_chunks(
             )
     Chunk.objects.bulk_create(rows)
     ScopeIndex.objects.create(project=project, scope=scope, language=language, commit="0" * 40)
-    rebuild(project_id=project.pk, scope=str(scope))
+    with transaction.atomic():
+        rebuild(project_id=project.pk, scope=str(scope))
