@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,13 @@ class Environment:
         value = self.text(name, default)
         if value not in choices:
             raise ImproperlyConfigured(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+        return value
+
+    def rate(self, name: str, default: str) -> str:
+        """A throttle's rate, such as ``120/min``."""
+        value = self.text(name, default)
+        if not re.fullmatch(r"[0-9]{1,9}/(?:s|sec|second|m|min|minute|h|hour|d|day)", value):
+            raise ImproperlyConfigured(f"{name} must look like 120/min (per s, min, hour or day), not {value!r}.")
         return value
 
     def words(self, name: str, separator: str = ",") -> list[str]:

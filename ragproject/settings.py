@@ -173,8 +173,8 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "rag.api.errors.handle",
     "DEFAULT_THROTTLE_RATES": {
         # Per user: a person or one agent asks a few questions a second at the very most.
-        "search": env.text("RAG_THROTTLE_SEARCH", "120/min"),
-        "reindex": env.text("RAG_THROTTLE_REINDEX", "30/min"),
+        "search": env.rate("RAG_THROTTLE_SEARCH", "120/min"),
+        "reindex": env.rate("RAG_THROTTLE_REINDEX", "30/min"),
     },
     # Without a proxy in front the client's own address counts, never a header it can change.
     "NUM_PROXIES": env.integer("RAG_NUM_PROXIES", 0, least=0, most=10),
@@ -219,10 +219,11 @@ RAG_CANDIDATES = env.integer("RAG_CANDIDATES", 100, least=10, most=1000)
 RAG_EXACT_SCAN_ROWS = env.integer("RAG_EXACT_SCAN_ROWS", 5000, least=0, most=1_000_000)
 RAG_HNSW_EF_SEARCH = env.integer("RAG_HNSW_EF_SEARCH", 200, least=10, most=1000)
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": env.text("DJANGO_LOG_LEVEL", "WARNING")},
+    "root": {"handlers": ["console"], "level": env.choice("DJANGO_LOG_LEVEL", "WARNING", LOG_LEVELS)},
 }

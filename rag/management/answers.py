@@ -71,7 +71,8 @@ def passage(hit: Hit) -> Iterator[Text]:
     start = 0
     lines = hit.content.split("\n")
     for line in lines[:SHOWN_LINES]:
-        end = start + len(line)
+        # A file with Windows line ends is shown without them.
+        end = start + len(line.removesuffix("\r"))
         shown = Text("   ")
         at = start
         for first, last in hit.highlights:
@@ -82,6 +83,6 @@ def passage(hit: Hit) -> Iterator[Text]:
                 at = last
         shown.append(printable(hit.content[at:end], keep="\t"))
         yield shown
-        start = end + 1
+        start += len(line) + 1
     if len(lines) > SHOWN_LINES:
         yield Text(f"   … {len(lines) - SHOWN_LINES} more lines")

@@ -12,7 +12,7 @@ from django.utils.text import slugify
 from rag.conf import conf
 from rag.core.errors import InvalidInput
 from rag.core.paths import is_below_any
-from rag.models import Project
+from rag.models import Language, Project
 from rag.projects import register
 from rag.quickstart.environment import adopt
 from rag.sources.git import EmptyRepository, GitRepository
@@ -81,8 +81,11 @@ def open_to_this_process(repository: LocalRepository) -> bool:
     return True
 
 
-def registered(repository: LocalRepository) -> Project:
-    """The project of this repository: the one it already has, else a new one with a slug from the folder's name."""
+def registered(repository: LocalRepository, *, language: str = Language.ENGLISH) -> Project:
+    """The project of this repository: the one it already has, else a new one with a slug from the folder's name.
+
+    ``language`` is that of a new project's documents.
+    """
     known = Project.objects.filter(repository=str(repository.path)).order_by("pk").first()
     if known is not None:
         return known
@@ -90,6 +93,7 @@ def registered(repository: LocalRepository) -> Project:
         slug=_free_slug(repository.name),
         repository=str(repository.path),
         name=repository.name if repository.name.isprintable() else "",
+        language=language,
         docs_path=repository.docs_path,
         adr_path=repository.adr_path,
     )

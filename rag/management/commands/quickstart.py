@@ -29,7 +29,7 @@ from rag.management.base import RagCommand, printable, whole_number
 from rag.management.companions import Companions, start_background_work
 from rag.management.progress import ProgressDisplay
 from rag.management.serving import HOST, ending_in_order, reserve_port, serve
-from rag.models import Chunk, Project
+from rag.models import Chunk, Language, Project
 from rag.quickstart import (
     EmbeddingChoice,
     LocalRepository,
@@ -71,6 +71,13 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
         """Declare the arguments."""
         parser.add_argument("--repository", metavar="PATH", help="a git repository (default: this product's own)")
         parser.add_argument("--query", metavar="Q", help="the sample question (default: about a title of its own)")
+        parser.add_argument(
+            "--language",
+            choices=Language.values,
+            default=str(Language.ENGLISH),
+            metavar="L",
+            help="the language of a new project's documents, for stemming (default: english)",
+        )
         parser.add_argument("--no-serve", action="store_true", help="end after the sample search")
         parser.add_argument(
             "--port",
@@ -86,7 +93,7 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
             if options["query"] is not None:
                 parse_query(options["query"])
             reserved = None if options["no_serve"] else reserve_port(options["port"])
-            project, sample = self._prepare(options["repository"], options["query"])
+            project, sample = self._prepare(options["repository"], options["query"], options["language"])
             self._show_sample(project, sample)
             self._show_login(project)
             if reserved is None:
@@ -96,17 +103,18 @@ quickstart --repository ~/src/harbour --query "why are amounts of money not floa
 
     # ---- before the server ------------------------------------------------------------------------------------------
 
-    def _prepare(self, path: str | None, query: str | None) -> tuple[Project, Sample | None]:
+    def _prepare(self, path: str | None, query: str | None, language: str) -> tuple[Project, Sample | None]:
         repository = inspect(path if path is not None else str(settings.BASE_DIR))
         choice = choose_embedding()
         with self._working("Preparing the database"):
             call_command("migrate", interactive=False, verbosity=0)
         was_outside = open_to_this_process(repository)
-        project = registered(repository)
+        project = registered(repository, language=language)
         self._say("Repository", f"{repository.path} at {repository.commit[:12]}, project {project.slug}")
         self._say_folders(project, repository)
         if was_outside:
             self._say("", "It lies outside RAG_REPOSITORY_ROOTS and is opened to this process only.")
+        self._say("Language", f"{project.get_language_display()} (words are stemmed as such; the admin changes it)")
         self._say_embedding(choice)
         self._index(project, [Scope.DOCS, Scope.ADR])
         if not Chunk.objects.filter(project=project, scope__in=[Scope.DOCS, Scope.ADR]).exists():
