@@ -91,7 +91,7 @@ _ASIDE_FOLDERS = (
 _ASIDE_PATH = re.compile(
     rf"(?:^|/)(?:{'|'.join(_ASIDE_FOLDERS)})/"
     r"|(?:^|/)(?:test_[^/]*|conftest\.\w+|[^/]*(?:_test|_spec|_bench|\.test|\.spec|\.min|\.generated|_pb2|\.pb)\.\w+)$"
-    r"|[a-z]Tests?\.\w+$",
+    r"|(?-i:[a-z0-9]Tests?)\.\w+$",
     re.IGNORECASE,
 )
 #: Stems of words that ask for what stands aside.
