@@ -56,7 +56,7 @@ class RuleWeights:
     17th, each in turn, gives 0.902 where these give 0.900: they know no repository.
     """
 
-    definition: float = 1.0
+    definition: float = 2.0
     stem: float = 0.7
     folder: float = 0.3
     symbol: float = 0.4
@@ -69,8 +69,8 @@ class RuleWeights:
 
 DEFAULT_RULES = RuleWeights()
 
-#: In a question of several words the name may be incidental.
-EMBEDDED_NAME_SHARE = 0.5
+#: A question that is nothing but a name wants its definition; among other words the name may be incidental.
+EMBEDDED_NAME_SHARE = 0.25
 #: ``from_request`` when ``FromRequest`` was asked for: likely something else that goes with it.
 OTHER_SPELLING_SHARE = 0.5
 #: Chunks of a file whose scores count for its coherence.
@@ -150,8 +150,8 @@ def apply_rules(
 
 
 def definition(candidate: RankedCode, question: CodeQuestion) -> float:
-    """1 when the chunk defines the symbol that the question is; half as much for each: the question says more than the
-    name, the name is spelled otherwise (case, underscores). Else 0.
+    """1 when the chunk defines the symbol that the question is, a quarter when the question says more than the name,
+    half of either when the name is spelled otherwise (case, underscores). Else 0.
     """
     name = candidate.symbol.rpartition(".")[2]
     if not name or _plain(name) not in question.names:

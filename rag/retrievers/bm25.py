@@ -15,6 +15,7 @@ from rag.core.bm25 import (
     K1,
     B,
     Mask,
+    Ordinals,
     PostingList,
     ScopeIndex,
     Scoring,
@@ -27,6 +28,7 @@ from rag.core.bm25 import (
 )
 from rag.core.query import QueryWord
 from rag.core.types import Candidate, Scope, SearchFilter
+from rag.retrievers.definitions import definitions, may_define, names_of
 from rag.retrievers.filters import FilterSql, filter_sql
 from rag.retrievers.inflections import widen
 from rag.retrievers.lexemes import ScopeLanguages, word_groups
@@ -55,6 +57,15 @@ WHERE c.project_id = %(project)s
 _kept = ScopeIndexes()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WordScoring(Scoring):
+    """The scores of a question's words, and where the names in it may be defined."""
+
+    names: tuple[QueryWord, ...]
+    #: Ordinals of code chunks.
+    may_define: Ordinals
+
+
 @dataclass(frozen=True, slots=True)
 class Bm25Retriever:
     """Candidates by BM25. N and df count all chunks of the searched scopes, whatever the filter leaves."""
@@ -69,9 +80,9 @@ class Bm25Retriever:
 
     def retrieve(self, query: Sequence[QueryWord], where: SearchFilter, *, limit: int) -> Sequence[Candidate]:
         """At most ``limit`` candidates by falling raw BM25 (above 0)."""
-        return self.best(self.score(query, where), where, limit=limit)
+        return self.best(self.score(query, where), where, limit=limit)[:limit]
 
-    def score(self, query: Sequence[QueryWord], where: SearchFilter) -> Scoring:
+    def score(self, query: Sequence[QueryWord], where: SearchFilter) -> WordScoring:
         """The score of every chunk of the searched scopes; the filter's other conditions come in ``best``."""
         lexemes = {scope: self._groups(query, scope, where.project_id) for scope in self.languages.by_scope}
         postings, indexes = self._read(where, lexemes)
@@ -87,16 +98,49 @@ class Bm25Retriever:
             # A stop word in every language is no part of the question's information.
             if any(groups[place] for groups in lexemes.values())
         ]
-        return score(groups, indexes)
+        scoring = score(groups, indexes)
+        # Among documents a word's definition is no special place.
+        names = names_of(query) if where.scopes == (Scope.CODE,) else ()
+        named = [
+            postings[Scope.CODE, lexeme]
+            for place, word in enumerate(query)
+            if word in names and Scope.CODE in lexemes
+            for lexeme in lexemes[Scope.CODE][place]
+            if (Scope.CODE, lexeme) in postings
+        ]
+        return WordScoring(scoring.scores, scoring.sum_idf, names, may_define(named))
 
-    def best(self, scoring: Scoring, where: SearchFilter, *, limit: int) -> Sequence[Candidate]:
-        """The best ``limit`` chunks that the whole filter leaves, ties by chunk id."""
+    def best(self, scoring: WordScoring, where: SearchFilter, *, limit: int) -> Sequence[Candidate]:
+        """The best ``limit`` chunks that the whole filter leaves, ties by chunk id.
+
+        Of code the definitions of the question's names come behind them, each with its own place in the whole ranking.
+        """
         sql = filter_sql(where, languages=self.languages, using=self.using)
         allowed = self._masks(sql, scoring) if sql.narrows else None
         found = top_k(scoring.scores, limit, allowed=allowed)
         ids = self._ids(where.project_id, [(scope, ordinal) for scope, ordinal, _ in found])
         ranked = sorted((-value, ids[scope, ordinal]) for scope, ordinal, value in found if (scope, ordinal) in ids)
-        return [Candidate(chunk_id, -value, rank) for rank, (value, chunk_id) in enumerate(ranked[:limit], start=1)]
+        best = [Candidate(chunk_id, -value, rank) for rank, (value, chunk_id) in enumerate(ranked[:limit], start=1)]
+        return [*best, *self._definitions(scoring, where, allowed, but={candidate.chunk_id for candidate in best})]
+
+    def _definitions(
+        self, scoring: WordScoring, where: SearchFilter, allowed: Mapping[Scope, Mask] | None, *, but: set[UUID]
+    ) -> list[Candidate]:
+        """The definitions that are not among the best; ties share the first one's place."""
+        if not len(scoring.may_define):
+            return []
+        scores = scoring.scores[Scope.CODE]
+        if allowed is not None:
+            scores = np.where(allowed[Scope.CODE], scores, 0.0)
+        values = scores[scoring.may_define]
+        order = np.argsort(-values, kind="stable")
+        ordinals = scoring.may_define[order][values[order] > 0].tolist()
+        found = definitions(scoring.names, ordinals, project_id=where.project_id, using=self.using)
+        return [
+            Candidate(chunk_id, float(scores[ordinal]), int(np.count_nonzero(scores > scores[ordinal])) + 1)
+            for ordinal, chunk_id in found
+            if chunk_id not in but
+        ]
 
     def scores_of(self, scoring: Scoring, chunk_ids: Sequence[UUID]) -> Mapping[UUID, float]:
         """The raw BM25 of each of these chunks that has a word in common with the question."""

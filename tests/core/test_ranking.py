@@ -104,8 +104,8 @@ def test_the_name_of_a_method_is_its_last_part() -> None:
     assert definition(chunk(1, "a.py", symbol="run_git.inner"), read("run_git")) == 0.0
 
 
-def test_a_name_within_a_sentence_counts_half() -> None:
-    assert definition(chunk(1, "a.go", symbol="runGit"), read("who calls runGit")) == 0.5
+def test_a_name_within_a_sentence_counts_less() -> None:
+    assert definition(chunk(1, "a.go", symbol="runGit"), read("who calls runGit")) == 0.25
 
 
 def test_another_spelling_of_the_name_counts_half() -> None:
