@@ -80,12 +80,14 @@ def _interruptible() -> Callable[[], None]:
 
 
 def start_background_work(companions: Companions, *, slug: str, log: Path, say: Callable[[str, str], None]) -> None:
-    """What goes on behind the server of ``quickstart``: the rest of the embedding, and the code.
+    """What goes on behind the server of ``quickstart``: the rest of the embedding and the code, and a worker.
 
-    One ``manage.py reindex`` of all scopes; ``say`` (a label and a text) is told that it runs and how it ended.
+    One ``manage.py reindex`` of all scopes; ``say`` (a label and a text) is told that it runs and how it ended. The
+    worker carries out what the pages, the admin and REST ask for.
     """
+    companions.start("worker", log=log.with_name("worker.log"))
     process = companions.start("reindex", slug, log=log)
-    say("Meanwhile", f"code and the missing vectors are indexed; log: {log}")
+    say("Meanwhile", f"code and the missing vectors are being indexed; log: {log}")
 
     def wait() -> None:
         code = process.wait()
