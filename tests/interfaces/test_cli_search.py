@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pytest
 
 from rag import eventlog
 from rag.indexing import reindex
-from rag.management.commands import search as command
 from rag.models import Project, ProjectState, Role
 from tests.conftest import MakeProject
 from tests.interfaces.callers import caller, post
+from tests.interfaces.commands import Manage, Run, Said, assert_one_line, program
 from tests.interfaces.contract import assert_conforms
-
-MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 
 FILES = {
     "docs/harbour.md": "# Harbour\n\n## Mooring\n\nShips moor at the northern quay after sunset.\n",
@@ -38,33 +32,10 @@ EVENTS = [{"id": "e1", "type": "chat.message", "author": "ada", "content": "May 
 LIMITS = ["-1", "0", "51", "100000", "1" + "0" * 30, "1" + "0" * 5000, "abc", "5.0", "1e3", "NaN", "Infinity", "", " "]
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command as ``manage.py`` does, on the test's own database connection."""
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
-
-    def run(*arguments: str) -> Said:
-        code = 0
-        try:
-            command.Command().run_from_argv(["manage.py", "search", *arguments])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return run
+def run(manage: Manage) -> Run:
+    """Run ``search``."""
+    return partial(manage, "search")
 
 
 @pytest.fixture
@@ -74,13 +45,6 @@ def indexed(project: MakeProject) -> Project:
     eventlog.append(project=made, session_key="s1", title="Night shift", events=EVENTS)
     reindex(project=made)
     return made
-
-
-def assert_one_line(said: Said, code: int, *words: str) -> None:
-    """The command failed with one plain line on stderr and nothing on stdout."""
-    assert (said.code, said.out) == (code, ""), said
-    assert said.err.startswith("Error: ") and said.err.count("\n") == 1, said.err
-    assert [word for word in words if word not in said.err] == [], said.err
 
 
 def answered(said: Said) -> dict[str, Any]:
@@ -203,13 +167,7 @@ def test_a_question_that_is_none_is_refused(query: str, word: str, db: None, pro
 
 def test_bytes_that_are_no_utf8_are_a_usage_error() -> None:
     """As a shell passes them: search demo "$(printf 'caf\\351')"."""
-    done = subprocess.run(
-        [sys.executable, str(MANAGE), "search", "demo", b"caf\xe9"],
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "ragproject.settings"},
-        capture_output=True,
-        check=False,
-    )
-    assert_one_line(Said(done.returncode, done.stdout.decode(), done.stderr.decode()), 2, r"caf\xe9", "not valid UTF-8")
+    assert_one_line(program("search", "demo", b"caf\xe9"), 2, r"caf\xe9", "not valid UTF-8")
 
 
 def test_an_unknown_project_is_one_line(db: None, run: Run) -> None:
@@ -223,8 +181,7 @@ def test_a_project_that_is_not_ready_is_one_line(project: MakeProject, run: Run)
     assert_one_line(run("demo", "quay"), 1, "paused")
 
 
-def test_the_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        command.Command().run_from_argv(["manage.py", "search", "--help"])
-    assert left.value.code == 0
-    assert "manage.py search harbour" in capsys.readouterr().out
+def test_the_help_shows_an_example(run: Run) -> None:
+    said = run("--help")
+    assert said.code == 0
+    assert "manage.py search harbour" in said.out

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,54 +15,16 @@ from django.db import connection
 from psycopg import sql
 
 from rag.indexing import reindex
-from rag.management.commands import doctor
 from rag.models import Chunk, Project
 from tests.conftest import MakeProject
+from tests.interfaces.commands import Manage, Run, program
 from tests.ollama_server import OllamaServer
-
-MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``doctor`` as ``manage.py`` does, on the test's own database connection."""
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
-
-    def run(*arguments: str) -> Said:
-        code = 0
-        try:
-            doctor.Command().run_from_argv(["manage.py", "doctor", *arguments])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return run
-
-
-def program(*arguments: str, **environment: str) -> Said:
-    """Run ``doctor`` as a program of its own."""
-    done = subprocess.run(
-        [sys.executable, str(MANAGE), "doctor", *arguments],
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "ragproject.settings", **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)
+def run(manage: Manage) -> Run:
+    """Run ``doctor``."""
+    return partial(manage, "doctor")
 
 
 @pytest.fixture
@@ -124,7 +83,7 @@ def test_an_unknown_project_is_one_line(run: Run) -> None:
 
 def test_without_a_database_it_says_so_and_looks_at_the_rest(tmp_path: Path) -> None:
     away = "postgresql://ada:opensesame@127.0.0.1:9/knowledge"
-    said = program(DATABASE_URL=away, RAG_DATA_DIR=str(tmp_path))
+    said = program("doctor", DATABASE_URL=away, RAG_DATA_DIR=str(tmp_path))
     assert said.code == 1
     assert said.err == ""
     assert said.out.startswith("error   database      The database is out of reach")
@@ -148,7 +107,7 @@ def empty_database(db: None) -> Iterator[str]:
 
 
 def test_with_an_empty_database_it_asks_for_the_migrations(empty_database: str, tmp_path: Path) -> None:
-    said = program("harbour", "--json", DATABASE_URL=empty_database, RAG_DATA_DIR=str(tmp_path))
+    said = program("doctor", "harbour", "--json", DATABASE_URL=empty_database, RAG_DATA_DIR=str(tmp_path))
     assert said.code == 1
     assert said.err == ""
     findings = {finding["check"]: finding for finding in json.loads(said.out)["findings"]}

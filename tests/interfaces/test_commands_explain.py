@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
 from rag.indexing import reindex
-from rag.management.commands import explain
 from rag.models import Project
 from tests.conftest import MakeProject
+from tests.interfaces.commands import Manage, Run
 
 pytestmark = pytest.mark.django_db
 
@@ -22,33 +21,10 @@ FILES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
-
-
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``explain`` as ``manage.py`` does, on the test's own database connection."""
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
-
-    def run(*arguments: str) -> Said:
-        code = 0
-        try:
-            explain.Command().run_from_argv(["manage.py", "explain", *arguments])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return run
+def run(manage: Manage) -> Run:
+    """Run ``explain``."""
+    return partial(manage, "explain")
 
 
 @pytest.fixture

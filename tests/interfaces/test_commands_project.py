@@ -5,11 +5,9 @@ from __future__ import annotations
 import getpass
 import io
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,63 +23,9 @@ from rag.core.errors import SourceUnavailable
 from rag.coverage import coverage
 from rag.indexing import reindex
 from rag.management.base import RagCommand, printable, whole_number
-from rag.management.commands import add_member, add_project
-from rag.management.commands import coverage as coverage_command
 from rag.models import Membership, Project
 from tests.conftest import MakeProject, MakeRepository
-
-MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command as ``manage.py`` does, on the test's own database connection."""
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
-
-    def run(command: Any, *arguments: str) -> Said:
-        code = 0
-        try:
-            command.Command().run_from_argv(["manage.py", command.__name__.rpartition(".")[2], *arguments])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return run
-
-
-def program(*arguments: str | bytes, **environment: str) -> Said:
-    """Run ``manage.py`` as a program of its own."""
-    done = subprocess.run(
-        [sys.executable, str(MANAGE), *arguments],
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "ragproject.settings", **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def assert_one_line(said: Said, code: int, *words: str) -> None:
-    """The command failed with one plain line on stderr and nothing on stdout."""
-    assert said.code == code, said
-    assert said.out == ""
-    assert said.err.startswith("Error: ") and said.err.count("\n") == 1, said.err
-    for word in words:
-        assert word in said.err
-
+from tests.interfaces.commands import MANAGE, Manage, Said, assert_one_line, program
 
 # ---- what all commands share ----------------------------------------------------------------------------------------
 
@@ -121,23 +65,20 @@ def fail_with(error: BaseException, capsys: pytest.CaptureFixture[str], *argumen
     ],
 )
 def test_every_failure_is_one_line_and_exit_code_1(
-    error: Exception, says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: Exception, says: str, capsys: pytest.CaptureFixture[str], open_connection: None
 ) -> None:
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
     said = fail_with(error, capsys)
     assert_one_line(said, 1)
     assert said.err.endswith(says)
 
 
 @pytest.mark.django_db
-def test_an_interruption_is_no_error(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
+def test_an_interruption_is_no_error(capsys: pytest.CaptureFixture[str], open_connection: None) -> None:
     assert fail_with(KeyboardInterrupt(), capsys) == Said(130, "", "Interrupted.\n")
 
 
 @pytest.mark.django_db
-def test_a_traceback_is_shown_on_request_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
+def test_a_traceback_is_shown_on_request_alone(open_connection: None) -> None:
     command = Failing()
     command.error = ValueError("deep down")
     with pytest.raises(ValueError, match="deep down"):
@@ -158,29 +99,29 @@ def test_help_shows_the_examples_and_our_options_only(capsys: pytest.CaptureFixt
     assert "--settings" not in text and "--traceback" not in text
 
 
-@pytest.mark.parametrize("command", [add_project, add_member, coverage_command])
-def test_each_command_has_help_with_an_example(command: Any, run: Run) -> None:
-    said = run(command, "--help")
+@pytest.mark.parametrize("command", ["add_project", "add_member", "coverage"])
+def test_each_command_has_help_with_an_example(command: str, manage: Manage) -> None:
+    said = manage(command, "--help")
     assert said.code == 0
-    assert f"manage.py {command.__name__.rpartition('.')[2]} " in said.out.partition("Example")[2]
+    assert f"manage.py {command} " in said.out.partition("Example")[2]
 
 
 @pytest.mark.parametrize(
     ("command", "arguments", "word"),
     [
-        (add_project, (), "slug"),
-        (add_project, ("demo",), "--repository"),
-        (add_project, ("demo", "--repository", "x", "--language", "klingon"), "--language"),
-        (add_member, ("demo", "ada", "--role", "owner"), "--role"),
-        (add_member, ("demo", "ada"), "--role"),
-        (coverage_command, ("demo", "--colour"), "--colour"),
-        (coverage_command, ("caf\udce9",), "Argument 1 is not valid UTF-8: caf\\xe9"),
+        ("add_project", (), "slug"),
+        ("add_project", ("demo",), "--repository"),
+        ("add_project", ("demo", "--repository", "x", "--language", "klingon"), "--language"),
+        ("add_member", ("demo", "ada", "--role", "owner"), "--role"),
+        ("add_member", ("demo", "ada"), "--role"),
+        ("coverage", ("demo", "--colour"), "--colour"),
+        ("coverage", ("caf\udce9",), "Argument 1 is not valid UTF-8: caf\\xe9"),
     ],
 )
 def test_a_wrong_call_is_one_line_and_exit_code_2(
-    command: Any, arguments: tuple[str, ...], word: str, run: Run
+    command: str, arguments: tuple[str, ...], word: str, manage: Manage
 ) -> None:
-    assert_one_line(run(command, *arguments), 2, word)
+    assert_one_line(manage(command, *arguments), 2, word)
 
 
 @pytest.mark.parametrize("text", ["0", "51", "-1", "1e1", "x", "", "9" * 5000])
@@ -236,28 +177,28 @@ def test_a_reader_that_has_seen_enough_ends_the_program_without_a_word() -> None
 
 
 @pytest.mark.django_db
-def test_add_project_registers_and_says_the_commit(make_repository: MakeRepository, run: Run) -> None:
+def test_add_project_registers_and_says_the_commit(make_repository: MakeRepository, manage: Manage) -> None:
     repository = make_repository({"README.md": "# Hi\n"})
-    said = run(add_project, "demo", "--repository", str(repository), "--ref", "main", "--language", "russian")
+    said = manage("add_project", "demo", "--repository", str(repository), "--ref", "main", "--language", "russian")
     assert (said.code, said.err) == (0, "")
     assert "Registered demo" in said.out and "main is commit " in said.out and "reindex demo" in said.out
     assert Project.objects.get().language == "russian"
 
 
 @pytest.mark.django_db
-def test_add_project_says_when_there_is_nothing_to_index_yet(tmp_path: Path, run: Run) -> None:
+def test_add_project_says_when_there_is_nothing_to_index_yet(tmp_path: Path, manage: Manage) -> None:
     subprocess.run(["git", "init", "--quiet", str(tmp_path / "empty")], check=True)
-    assert "no commits yet" in run(add_project, "demo", "--repository", str(tmp_path / "empty")).out
-    assert "first reindex" in run(add_project, "far", "--repository", "https://forge.example/o/r").out
+    assert "no commits yet" in manage("add_project", "demo", "--repository", str(tmp_path / "empty")).out
+    assert "first reindex" in manage("add_project", "far", "--repository", "https://forge.example/o/r").out
 
 
 @pytest.mark.django_db
-def test_add_project_refuses_with_one_line(project: MakeProject, run: Run) -> None:
+def test_add_project_refuses_with_one_line(project: MakeProject, manage: Manage) -> None:
     demo = project({"README.md": "# Hi\n"})
-    assert_one_line(run(add_project, "demo", "--repository", demo.repository), 1, "already registered")
-    assert_one_line(run(add_project, "two", "--repository", "ext::sh -c id"), 1, "refused")
-    assert_one_line(run(add_project, "two", "--repository", demo.repository, "--ref", "nope"), 1, "nope")
-    said = run(add_project, "two", "--repository", "https://ada:hush@forge.example/o/r")
+    assert_one_line(manage("add_project", "demo", "--repository", demo.repository), 1, "already registered")
+    assert_one_line(manage("add_project", "two", "--repository", "ext::sh -c id"), 1, "refused")
+    assert_one_line(manage("add_project", "two", "--repository", demo.repository, "--ref", "nope"), 1, "nope")
+    said = manage("add_project", "two", "--repository", "https://ada:hush@forge.example/o/r")
     assert_one_line(said, 1, "environment variable")
     assert "hush" not in said.err
 
@@ -275,11 +216,11 @@ class Terminal(io.StringIO):
 
 @pytest.mark.django_db
 def test_add_member_takes_the_password_from_standard_input(
-    project: MakeProject, run: Run, monkeypatch: pytest.MonkeyPatch
+    project: MakeProject, manage: Manage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project({})
     monkeypatch.setattr(sys, "stdin", io.StringIO("a long enough one\n"))
-    said = run(add_member, "demo", "ada", "--role", "maintainer", "--create")
+    said = manage("add_member", "demo", "ada", "--role", "maintainer", "--create")
     assert (said.code, said.err) == (0, "")
     assert "ada is a maintainer of demo, a new user." in said.out
     assert User.objects.get().check_password("a long enough one")
@@ -287,35 +228,39 @@ def test_add_member_takes_the_password_from_standard_input(
 
 
 @pytest.mark.django_db
-def test_add_member_asks_twice_at_a_terminal(project: MakeProject, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_add_member_asks_twice_at_a_terminal(
+    project: MakeProject, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project({})
     answers: Iterator[str] = iter(["a long enough one", "a long enough two", "a long enough one", "a long enough one"])
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr(getpass, "getpass", lambda prompt: next(answers))
-    assert_one_line(run(add_member, "demo", "ada", "--role", "viewer", "--create"), 1, "differ")
+    assert_one_line(manage("add_member", "demo", "ada", "--role", "viewer", "--create"), 1, "differ")
     assert not User.objects.exists()
-    assert run(add_member, "demo", "ada", "--role", "viewer", "--create").code == 0
+    assert manage("add_member", "demo", "ada", "--role", "viewer", "--create").code == 0
     assert User.objects.get().check_password("a long enough one")
 
 
 @pytest.mark.django_db
 def test_add_member_prints_the_token_alone_on_standard_output(
-    project: MakeProject, run: Run, monkeypatch: pytest.MonkeyPatch
+    project: MakeProject, manage: Manage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project({})
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
-    said = run(add_member, "demo", "robot", "--role", "viewer", "--create", "--token")
+    said = manage("add_member", "demo", "robot", "--role", "viewer", "--create", "--token")
     assert said.out == Token.objects.get().key + "\n"
     assert said.code == 0 and "without a password" in said.err and said.out.strip() not in said.err
 
 
 @pytest.mark.django_db
-def test_add_member_refuses_with_one_line(project: MakeProject, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert_one_line(run(add_member, "demo", "ada", "--role", "viewer"), 1, "There is no project 'demo'")
+def test_add_member_refuses_with_one_line(
+    project: MakeProject, manage: Manage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_one_line(manage("add_member", "demo", "ada", "--role", "viewer"), 1, "There is no project 'demo'")
     project({})
-    assert_one_line(run(add_member, "demo", "ada", "--role", "viewer"), 1, "--create")
+    assert_one_line(manage("add_member", "demo", "ada", "--role", "viewer"), 1, "--create")
     monkeypatch.setattr(sys, "stdin", io.StringIO("short\n"))
-    assert_one_line(run(add_member, "demo", "ada", "--role", "viewer", "--create"), 1, "password")
+    assert_one_line(manage("add_member", "demo", "ada", "--role", "viewer", "--create"), 1, "password")
     assert not User.objects.exists()
 
 
@@ -323,20 +268,22 @@ def test_add_member_refuses_with_one_line(project: MakeProject, run: Run, monkey
 
 
 @pytest.mark.django_db
-def test_coverage_prints_the_services_answer_as_json(project: MakeProject, run: Run) -> None:
+def test_coverage_prints_the_services_answer_as_json(project: MakeProject, manage: Manage) -> None:
     demo = project({"README.md": "# Hi\n", "docs/ключ.md": "# Ключ\n", "docs/.env": "A=1\n"})
     reindex(project=demo)
-    said = run(coverage_command, "demo", "--json")
+    said = manage("coverage", "demo", "--json")
     assert (said.code, said.err) == (0, "")
     assert json.loads(said.out) == coverage(project=demo)
 
 
 @pytest.mark.django_db
-def test_coverage_is_plain_text_when_piped(project: MakeProject, make_repository: MakeRepository, run: Run) -> None:
+def test_coverage_is_plain_text_when_piped(
+    project: MakeProject, make_repository: MakeRepository, manage: Manage
+) -> None:
     demo = project({"README.md": "# Hi\n", "docs/.env": "A=1\n", "docs/a.md": b"\0" * 100})
     reindex(project=demo)
     make_repository({"README.md": "# Hi, changed\n"})
-    said = run(coverage_command, "demo")
+    said = manage("coverage", "demo")
     assert said.code == 0 and "\x1b" not in said.out
     lines = [line.split() for line in said.out.splitlines()]
     assert lines[0] == ["scope", "total", "indexed", "missing", "stale", "orphaned", "skipped"]
@@ -360,8 +307,8 @@ def test_coverage_draws_bars_on_a_terminal(
 
 
 @pytest.mark.django_db
-def test_coverage_of_nothing_is_one_line(project: MakeProject, run: Run, tmp_path: Path) -> None:
-    assert_one_line(run(coverage_command, "demo"), 1, "There is no project 'demo'", "add_project")
+def test_coverage_of_nothing_is_one_line(project: MakeProject, manage: Manage, tmp_path: Path) -> None:
+    assert_one_line(manage("coverage", "demo"), 1, "There is no project 'demo'", "add_project")
     project({"README.md": "# Hi\n"})
     (tmp_path / "repo").rename(tmp_path / "away")
-    assert_one_line(run(coverage_command, "demo"), 1, "There is no directory")
+    assert_one_line(manage("coverage", "demo"), 1, "There is no directory")

@@ -14,6 +14,7 @@ import pytest
 from rag.core.event_lines import LONGEST_LINE
 from rag.management.commands import import_session
 from rag.models import Project, Session, SessionEvent
+from tests.interfaces.commands import Manage, Said
 
 pytestmark = pytest.mark.django_db
 
@@ -23,29 +24,21 @@ TALK = [
     {"session": "s-1", "id": "e3", "type": "agent.response", "author": "bot", "content": "The form lost bookings."},
 ]
 
-Run = Callable[..., SimpleNamespace]
+Run = Callable[..., Said]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def run(manage: Manage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Import these lines, from a file or from standard input, as ``manage.py`` does."""
     Project.objects.create(slug="harbour", repository="https://forge.invalid/harbour.git")
-    # The test's own connection stays open.
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
 
-    def run(data: bytes | None, *options: str, slug: str = "harbour", file: str = "") -> SimpleNamespace:
+    def run(data: bytes | None, *options: str, slug: str = "harbour", file: str = "") -> Said:
         path = tmp_path / "chat.jsonl"
         if data is not None:
             path.write_bytes(data)
         if file == "-":
             monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(data or b"")))
-        code = 0
-        try:
-            import_session.Command().run_from_argv(["manage.py", "import_session", slug, file or str(path), *options])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        said = capsys.readouterr()
-        return SimpleNamespace(code=code, out=said.out, err=said.err)
+        return manage("import_session", slug, file or str(path), *options)
 
     return run
 
@@ -165,7 +158,5 @@ def test_an_empty_file_is_nothing_to_do(run: Run) -> None:
     assert (said.code, said.err) == (0, "")
 
 
-def test_without_a_file_it_is_a_usage_error(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        import_session.Command().run_from_argv(["manage.py", "import_session", "harbour"])
-    assert left.value.code == 2
+def test_without_a_file_it_is_a_usage_error(manage: Manage) -> None:
+    assert manage("import_session", "harbour").code == 2

@@ -11,7 +11,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,17 +23,15 @@ from rag.conf import conf
 from rag.core.errors import InvalidInput
 from rag.indexing import reindex
 from rag.indexing.lock import ProjectLock
-from rag.management.commands import quickstart
 from rag.management.companions import Companions
 from rag.models import Chunk, IndexRun, Project
 from rag.quickstart import choose_embedding, inspect, sample_question
 from tests.conftest import Git, MakeProject, MakeRepository
+from tests.interfaces.commands import MANAGE, Manage, Said
 from tests.ollama_server import OllamaServer
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
-
-MANAGE = Path(__file__).resolve().parents[2] / "manage.py"
 
 HARBOUR = {
     "README.md": "# Harbour\n\nA toll service for a small harbour.\n",
@@ -45,35 +42,18 @@ HARBOUR = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What the command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Said]
+Start = Callable[..., Said]
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``quickstart --no-serve`` as ``manage.py`` does, on the test's own database connection."""
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
+def run(manage: Manage, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Run ``quickstart --no-serve``."""
     # What the command adds to the environment goes again with the test.
     for name in ("RAG_EMBEDDING_PROVIDER", "RAG_REPOSITORY_ROOTS"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
 
     def run(*arguments: str, serve: bool = False) -> Said:
-        code = 0
-        options = arguments if serve else (*arguments, "--no-serve")
-        try:
-            quickstart.Command().run_from_argv(["manage.py", "quickstart", *options])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
+        return manage("quickstart", *(arguments if serve else (*arguments, "--no-serve")))
 
     return run
 
@@ -91,7 +71,7 @@ def assert_refused(said: Said, *words: str, code: int = 1) -> None:
 
 
 @pytest.mark.django_db
-def test_it_registers_indexes_and_shows_a_citation(make_repository: MakeRepository, run: Run) -> None:
+def test_it_registers_indexes_and_shows_a_citation(make_repository: MakeRepository, run: Start) -> None:
     repository = make_repository(HARBOUR, "harbour")
     said = run("--repository", str(repository))
     assert said.code == 0, said
@@ -105,7 +85,7 @@ def test_it_registers_indexes_and_shows_a_citation(make_repository: MakeReposito
 
 
 @pytest.mark.django_db
-def test_the_login_it_shows_opens_the_admin_and_the_api(make_repository: MakeRepository, run: Run) -> None:
+def test_the_login_it_shows_opens_the_admin_and_the_api(make_repository: MakeRepository, run: Start) -> None:
     said = run("--repository", str(make_repository(HARBOUR)))
     login = re.search(r"^Login +(\S+) / (\S+) ", said.out, re.MULTILINE)
     token = re.search(r"^API token +(\S+) ", said.out, re.MULTILINE)
@@ -116,7 +96,7 @@ def test_the_login_it_shows_opens_the_admin_and_the_api(make_repository: MakeRep
 
 
 @pytest.mark.django_db
-def test_a_second_run_changes_nothing_and_shows_no_password(make_repository: MakeRepository, run: Run) -> None:
+def test_a_second_run_changes_nothing_and_shows_no_password(make_repository: MakeRepository, run: Start) -> None:
     repository = make_repository(HARBOUR)
     run("--repository", str(repository))
     before = set(Chunk.objects.values_list("id", flat=True))
@@ -132,7 +112,7 @@ def test_a_second_run_changes_nothing_and_shows_no_password(make_repository: Mak
 
 
 @pytest.mark.django_db
-def test_an_administrator_that_exists_stays_the_only_one(make_repository: MakeRepository, run: Run) -> None:
+def test_an_administrator_that_exists_stays_the_only_one(make_repository: MakeRepository, run: Start) -> None:
     User.objects.create_superuser("ada", password="a long pass phrase")
     User.objects.create_user("admin")
     said = run("--repository", str(make_repository(HARBOUR)))
@@ -141,14 +121,14 @@ def test_an_administrator_that_exists_stays_the_only_one(make_repository: MakeRe
 
 
 @pytest.mark.django_db
-def test_a_name_that_is_taken_is_not_taken_over(make_repository: MakeRepository, run: Run) -> None:
+def test_a_name_that_is_taken_is_not_taken_over(make_repository: MakeRepository, run: Start) -> None:
     User.objects.create_user("admin")
     assert "admin2 / " in run("--repository", str(make_repository(HARBOUR))).out
     assert not User.objects.get(username="admin").is_superuser
 
 
 @pytest.mark.django_db
-def test_ones_own_question_is_asked(make_repository: MakeRepository, run: Run) -> None:
+def test_ones_own_question_is_asked(make_repository: MakeRepository, run: Start) -> None:
     said = run("--repository", str(make_repository(HARBOUR)), "--query", "which berth needs a pilot")
     assert "Question    which berth needs a pilot" in said.out
     assert "1. docs/moorings.md:1" in said.out
@@ -158,7 +138,7 @@ def test_ones_own_question_is_asked(make_repository: MakeRepository, run: Run) -
 
 
 @pytest.mark.django_db
-def test_decisions_are_found_where_projects_keep_them(make_repository: MakeRepository, run: Run) -> None:
+def test_decisions_are_found_where_projects_keep_them(make_repository: MakeRepository, run: Start) -> None:
     repository = make_repository(
         {"doc/decisions/0001-use-dashes.md": "# Use dashes in file names\n\nThey read well.\n"}
     )
@@ -168,7 +148,7 @@ def test_decisions_are_found_where_projects_keep_them(make_repository: MakeRepos
 
 
 @pytest.mark.django_db
-def test_without_documents_the_code_is_searched(make_repository: MakeRepository, run: Run) -> None:
+def test_without_documents_the_code_is_searched(make_repository: MakeRepository, run: Start) -> None:
     said = run(
         "--repository", str(make_repository({"toll.py": "def compute_toll(nights):\n    return nights * 120\n"}))
     )
@@ -179,21 +159,21 @@ def test_without_documents_the_code_is_searched(make_repository: MakeRepository,
 
 
 @pytest.mark.django_db
-def test_a_repository_with_nothing_to_index_says_so(make_repository: MakeRepository, run: Run) -> None:
+def test_a_repository_with_nothing_to_index_says_so(make_repository: MakeRepository, run: Start) -> None:
     said = run("--repository", str(make_repository({"picture.svg": "<svg/>", "LICENSE": "MIT\n"})))
     assert said.code == 0
     assert "There is nothing to search yet" in said.out and "passages" not in said.out
 
 
 @pytest.mark.django_db
-def test_a_bare_repository_is_as_good(make_repository: MakeRepository, run: Run, git: Git, tmp_path: Path) -> None:
+def test_a_bare_repository_is_as_good(make_repository: MakeRepository, run: Start, git: Git, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", "--bare", str(make_repository(HARBOUR)), "harbour.git")
     said = run("--repository", str(tmp_path / "harbour.git"))
     assert said.code == 0 and "project harbour" in said.out
 
 
 @pytest.mark.django_db
-def test_two_repositories_of_one_folder_name_are_two_projects(make_repository: MakeRepository, run: Run) -> None:
+def test_two_repositories_of_one_folder_name_are_two_projects(make_repository: MakeRepository, run: Start) -> None:
     run("--repository", str(make_repository(HARBOUR, "a/harbour")))
     said = run("--repository", str(make_repository(HARBOUR, "b/harbour")))
     assert "project harbour-2" in said.out
@@ -201,13 +181,13 @@ def test_two_repositories_of_one_folder_name_are_two_projects(make_repository: M
 
 
 @pytest.mark.django_db
-def test_a_folder_name_without_letters_becomes_a_slug(make_repository: MakeRepository, run: Run) -> None:
+def test_a_folder_name_without_letters_becomes_a_slug(make_repository: MakeRepository, run: Start) -> None:
     assert "project project" in run("--repository", str(make_repository(HARBOUR, "порт"))).out
 
 
 @pytest.mark.django_db
 def test_relative_paths_and_the_home_folder_are_understood(
-    make_repository: MakeRepository, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_repository: MakeRepository, run: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository = make_repository(HARBOUR, "harbour")
     monkeypatch.chdir(tmp_path)
@@ -219,7 +199,7 @@ def test_relative_paths_and_the_home_folder_are_understood(
 
 @pytest.mark.django_db
 def test_a_repository_outside_the_roots_is_opened_to_this_process(
-    make_repository: MakeRepository, run: Run, tmp_path: Path, settings: SettingsWrapper
+    make_repository: MakeRepository, run: Start, tmp_path: Path, settings: SettingsWrapper
 ) -> None:
     settings.RAG_REPOSITORY_ROOTS = [tmp_path / "elsewhere"]
     repository = make_repository(HARBOUR)
@@ -242,7 +222,7 @@ def test_a_repository_outside_the_roots_is_opened_to_this_process(
 )
 @pytest.mark.django_db
 def test_what_is_no_repository_is_refused_before_any_work(
-    path: str, words: str, run: Run, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: str, words: str, run: Start, git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "plain").mkdir()
     git(tmp_path, "init", "--quiet", "empty")
@@ -252,13 +232,13 @@ def test_what_is_no_repository_is_refused_before_any_work(
 
 
 @pytest.mark.django_db
-def test_a_blank_question_and_a_wrong_port_are_refused(run: Run) -> None:
+def test_a_blank_question_and_a_wrong_port_are_refused(run: Start) -> None:
     assert_refused(run("--query", " "), "query is blank")
     assert_refused(run("--port", "0"), "from 1 to 65535", code=2)
 
 
 @pytest.mark.django_db
-def test_a_port_in_use_is_refused_before_any_work(make_repository: MakeRepository, run: Run) -> None:
+def test_a_port_in_use_is_refused_before_any_work(make_repository: MakeRepository, run: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = run("--repository", str(make_repository(HARBOUR)), "--port", port, serve=True)
@@ -267,7 +247,9 @@ def test_a_port_in_use_is_refused_before_any_work(make_repository: MakeRepositor
 
 
 @pytest.mark.django_db(transaction=True)
-def test_beside_a_running_reindex_it_goes_on_with_what_is_there(project: MakeProject, run: Run, tmp_path: Path) -> None:
+def test_beside_a_running_reindex_it_goes_on_with_what_is_there(
+    project: MakeProject, run: Start, tmp_path: Path
+) -> None:
     registered = project(HARBOUR)
     reindex(project=registered, scopes=["docs", "adr"])
     with ProjectLock(registered.pk) as lock:
@@ -342,7 +324,7 @@ def test_the_environments_own_choice_stands(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.django_db
-def test_the_gap_is_declared_in_the_output(make_repository: MakeRepository, run: Run) -> None:
+def test_the_gap_is_declared_in_the_output(make_repository: MakeRepository, run: Start) -> None:
     said = run("--repository", str(make_repository(HARBOUR)))
     assert "none, search by words alone: Ollama at http://127.0.0.1:9 cannot be reached" in said.out
     assert "0 with a vector so far" in said.out

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from rag.indexing import reindex
-from rag.management.commands import search_code as command
 from rag.models import Project, ProjectState
 from rag.search import answer_json, search_code
 from tests.conftest import MakeProject
+from tests.interfaces.commands import Manage, Run, assert_one_line
 from tests.interfaces.contract import assert_conforms
-from tests.interfaces.test_cli_search import LIMITS, Said, answered, assert_one_line
+from tests.interfaces.test_cli_search import LIMITS, answered
 
 FILES = {
     "README.md": "# Quay\n\nWhere run_git is described.\n",
@@ -22,24 +22,11 @@ FILES = {
     "lib/quay.go": "package quay\n\n// Moor ties a ship up.\nfunc Moor(ship string) string {\n\treturn ship\n}\n",
 }
 
-Run = Callable[..., Said]
-
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command as ``manage.py`` does, on the test's own database connection."""
-    monkeypatch.setattr("rag.management.base.connections.close_all", lambda: None)
-
-    def run(*arguments: str) -> Said:
-        code = 0
-        try:
-            command.Command().run_from_argv(["manage.py", "search_code", *arguments])
-        except SystemExit as left:
-            code = int(left.code or 0)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
-
-    return run
+def run(manage: Manage) -> Run:
+    """Run ``search_code``."""
+    return partial(manage, "search_code")
 
 
 @pytest.fixture
