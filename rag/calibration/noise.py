@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 
 #: Share of the index that must have changed before a reindex measures the noise again.
 CHANGED_SHARE = 0.1
-#: A smaller index is not measured at the end of a reindex: asking 300 questions would take longer than indexing it.
-FEWEST_CHUNKS = 100
+#: A smaller index is not measured at the end of a reindex: asking 390 questions would take longer than indexing it.
+FEWEST_CHUNKS = 50
 NAME = "calibrated on general questions"
 
 #: ``(phase, done, total)``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from rag.conf import conf
 from rag.core.chunking.text import ChunkSizes
 from rag.core.errors import InvalidInput
 from rag.core.fusion import FusionProfile
+from rag.core.types import Vector
 from rag.evaluation.asked import Asked
 from rag.evaluation.collection import cut_collection, indexed
 from rag.evaluation.dataset import Dataset
@@ -34,6 +35,9 @@ class Collected:
     profile: FusionProfile
     model: str
     found: tuple[Retrieved, ...]
+    #: By embedded text, and by the questions' parsed text.
+    passage_vectors: Mapping[str, Vector]
+    question_vectors: Mapping[str, Vector]
 
 
 def evaluate_dataset(
@@ -119,4 +123,6 @@ def collect(
         profile=profile,
         model=service.model,
         found=tuple(found),
+        passage_vectors=passages.vectors,
+        question_vectors=questions.vectors,
     )

@@ -34,7 +34,7 @@ class Command(RagCommand):
     help = (
         "Choose a project's weights, similarity floor, lexical signal, thresholds and RRF's k by its own labelled\n"
         "questions (as evaluate reads them), judged by questions that were held out. Without questions: set the\n"
-        "thresholds so that one general question in twenty still gets an answer. The profile goes into force at once\n"
+        "thresholds so that one general question in ten still gets an answer. The profile goes into force at once\n"
         "and is named in every answer; --revert takes it back."
     )
     example = """
