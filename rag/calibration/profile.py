@@ -10,10 +10,8 @@ from typing import Any
 from django.db import transaction
 
 from rag.core.fusion import FusionProfile
+from rag.evaluation.keeping import keep
 from rag.models import Evaluation, Project
-
-#: Reports that are kept of a project: enough to see a development, few enough to stay small.
-KEPT_REPORTS = 20
 
 #: How a stored threshold came about.
 BY_QUESTIONS, BY_NOISE = "questions", "noise"
@@ -38,13 +36,6 @@ def store(*, project: Project, profile: Mapping[str, Any], evaluation: Evaluatio
         if evaluation is not None:
             keep(evaluation)
     project.profile = dict(profile)
-
-
-def keep(evaluation: Evaluation) -> None:
-    """Keep a report; the oldest ones of the project make room."""
-    evaluation.save()
-    newest = Evaluation.objects.filter(project_id=evaluation.project_id).values_list("pk", flat=True)[:KEPT_REPORTS]
-    Evaluation.objects.filter(project_id=evaluation.project_id).exclude(pk__in=list(newest)).delete()
 
 
 def revert(*, project: Project) -> bool:

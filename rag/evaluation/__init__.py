@@ -2,6 +2,7 @@
 
 from rag.evaluation.dataset import Dataset, read_dataset
 from rag.evaluation.datasets import collect, evaluate_dataset
+from rag.evaluation.keeping import last_evaluation
 from rag.evaluation.outcome import Evaluated, evaluation_json
 from rag.evaluation.page import evaluation_page
 from rag.evaluation.projects import evaluate_project
@@ -15,6 +16,7 @@ __all__ = [
     "evaluate_project",
     "evaluation_json",
     "evaluation_page",
+    "last_evaluation",
     "read_dataset",
     "read_questions",
 ]

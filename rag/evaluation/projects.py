@@ -10,12 +10,14 @@ from rag.core.fusion import FusionProfile
 from rag.core.types import Vector
 from rag.embedders.service import EmbeddingService
 from rag.evaluation.asked import Asked
+from rag.evaluation.keeping import keep
 from rag.evaluation.metrics import require_library
-from rag.evaluation.outcome import Evaluated, evaluated
+from rag.evaluation.outcome import COMPARED_METRIC, Evaluated, evaluated, evaluation_json
+from rag.evaluation.pictures import interval_plot
 from rag.evaluation.questions import Labelled, resolve, units_of
 from rag.evaluation.retrieving import Retrieved, Watch, query_text, retrieve_all
 from rag.evaluation.vectors import VectorFile, embed_questions, patient_service
-from rag.models import Chunk, Project, ProjectState
+from rag.models import Chunk, Evaluation, EvaluationKind, Project, ProjectState
 from rag.provider import meter
 from rag.search.profiles import fusion_profile
 from rag.search.snapshot import reading_database, snapshot
@@ -40,13 +42,13 @@ class ProjectFound:
 def evaluate_project(
     *, project: Project, questions: Sequence[Labelled], name: str = "", watch: Watch | None = None
 ) -> Evaluated:
-    """Ask a project its labelled questions and compare the systems, with the project's profile.
+    """Ask a project its labelled questions and compare the systems, with the project's profile; the report is kept.
 
     Raises ``InvalidInput``, ``ProjectNotReady``, ``MetricsMissing``.
     """
     require_library()
     asked = ask_project(project=project, questions=questions, watch=watch)
-    return evaluated(
+    found = evaluated(
         name=name or project.slug,
         found=asked.found,
         profile=asked.profile,
@@ -57,6 +59,18 @@ def evaluate_project(
         extra={"project": project.slug, "unresolved": list(asked.unresolved)},
         thresholds=thresholds_by_language(project, asked.service.profile.model),
     )
+    means = found.intervals()
+    keep(
+        Evaluation(
+            project=project,
+            kind=EvaluationKind.EVALUATION,
+            name=name[:200],
+            questions=len(questions),
+            report=evaluation_json(found),
+            picture=interval_plot(COMPARED_METRIC, [(system, one[COMPARED_METRIC]) for system, one in means.items()]),
+        )
+    )
+    return found
 
 
 def thresholds_by_language(project: Project, model: str) -> Mapping[str, Mapping[str, float]]:

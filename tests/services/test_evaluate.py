@@ -21,6 +21,8 @@ from rag.evaluation import (
     evaluate_project,
     evaluation_json,
     evaluation_page,
+    keeping,
+    last_evaluation,
     read_dataset,
     read_questions,
 )
@@ -28,7 +30,7 @@ from rag.evaluation.language import guess_language
 from rag.evaluation.metrics import METRICS, MetricsMissing
 from rag.evaluation.vectors import VectorFile, key_of
 from rag.indexing import reindex
-from rag.models import Chunk, Posting, Project, ProjectState, ScopeIndex, SourceFile
+from rag.models import Chunk, Evaluation, EvaluationKind, Posting, Project, ProjectState, ScopeIndex, SourceFile
 from tests.conftest import MakeProject
 from tests.ollama_server import OllamaServer
 
@@ -283,6 +285,20 @@ def test_a_project_is_asked_its_own_questions(indexed: Project, tmp_path: Path) 
     assert report["hasAnswer"]["answerableKept"] == 1.0
     assert report["hasAnswer"]["unanswerableAnswered"] == 0.0
     assert report["unresolved"] == []
+
+
+def test_the_report_is_kept_and_only_the_newest_ones_are(
+    indexed: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "KEPT_REPORTS", 2)
+    questions = read_questions(question_file(tmp_path, {"question": "refund", "path": "docs/refunds.md"}))
+    assert last_evaluation(indexed) is None
+    for name in ("first", "second", "third"):
+        evaluate_project(project=indexed, questions=questions, name=name)
+    assert [one.name for one in Evaluation.objects.filter(project=indexed)] == ["third", "second"]
+    kept = last_evaluation(indexed)
+    assert kept is not None and kept.kind == EvaluationKind.EVALUATION
+    assert kept.report["systems"]["bm25"]["ndcg@10"] == 1.0 and kept.picture.startswith("<svg")
 
 
 def test_sections_of_one_file_are_told_apart_where_a_question_names_the_heading(
