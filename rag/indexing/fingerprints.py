@@ -39,4 +39,5 @@ def scope_fingerprint(project: Project, pipeline: str) -> str:
 
 def scope_language(project: Project, scope: Scope) -> str:
     """The text search language of a scope's chunks: code is not stemmed."""
-    return "simple" if scope is Scope.CODE else project.language
+    # A plain string: of a project that was just made it is a member of an enumeration, which looks otherwise.
+    return "simple" if scope is Scope.CODE else str(project.language)

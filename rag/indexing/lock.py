@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import Error as DatabaseProblem
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from rag.core.errors import DatabaseUnavailable
@@ -63,7 +64,7 @@ class ProjectLock:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement, parameters)
                 return list(cursor.fetchall()) if cursor.description else []
-        except DatabaseError as error:
+        except DatabaseProblem as error:
             if self._connection.is_usable():
                 raise
             raise LostLock from error
@@ -82,8 +83,10 @@ class ProjectLock:
         self.execute("SELECT pg_advisory_unlock(%s, %s)", [PUBLISH_SPACE, self.project_id])
 
     def release(self) -> None:
-        """Let go; closing the connection frees the lock."""
+        """Let go. Closing the connection frees the lock too, but the server takes a moment to notice."""
         if self._connection is not None:
+            with suppress(DatabaseProblem, LostLock):
+                self.execute("SELECT pg_advisory_unlock_all()")
             self._connection.close()
             self._connection = None
 
@@ -101,12 +104,14 @@ def publishing(project_id: int) -> Iterator[None]:
     """Keep the project's next run waiting while this block's transaction lasts, on this thread's connection."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_lock(%s, %s)", [PUBLISH_SPACE, project_id])
+    holder = connection.connection
     try:
         yield
     finally:
-        # A connection that was lost has ended its transaction and let go.
-        with suppress(DatabaseError, InterfaceError), connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [PUBLISH_SPACE, project_id])
+        # A connection that was lost has ended its transaction and let go; another one has nothing to let go of.
+        if connection.connection is holder:
+            with suppress(DatabaseProblem), connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [PUBLISH_SPACE, project_id])
 
 
 def locked_projects(*, using: str = DEFAULT_DB_ALIAS) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from rag.indexing.request import Request
 from rag.indexing.runs import finish
 from rag.indexing.sessions import SessionChanges
 from rag.indexing.staging import Staging
-from rag.indexing.swap import SwapCounts, standing_counts, swap_scope
+from rag.indexing.swap import Swap, SwapCounts, has_vectors, standing_counts
 from rag.indexing.vectors import EmbeddingTally
 from rag.models import ComputedVector, IndexRun, Project, RunState, Session
 
@@ -109,9 +109,14 @@ def _publish(
     if staging.has("rag_run_file"):
         records.write_records(project.pk)
     has_computed = ComputedVector.objects.filter(project=project).exists()
+    counts: Mapping[Scope, SwapCounts] | None = None
     if staging.is_empty and not has_computed:
         counts = standing_counts(project_id=project.pk, scopes=request.scopes, model=result.model)
-    else:
+        # A chunk without a vector may have the text of one that has it.
+        is_whole = not any(count.without_vector for count in counts.values())
+        if not is_whole and has_vectors(project_id=project.pk, model=result.model):
+            counts = None
+    if counts is None:
         counts = _swap(request, run, result, staging, progress)
     if staging.has("rag_run_gone"):
         records.delete_gone()
@@ -132,19 +137,19 @@ def _swap(
         raise LostLock
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL jit = off")  # compiling costs these statements more than it saves
-    has_computed = ComputedVector.objects.filter(project_id=staging.project_id, model=result.model).exists()
-    return {
-        scope: swap_scope(
-            run_id=run.pk,
-            staging=staging,
-            scope=str(scope),
-            model=result.model,
-            everything=request.from_scratch,
-            has_computed=has_computed,
-            progress=progress,
-        )
-        for scope in request.scopes
-    }
+    swap = Swap(
+        run_id=run.pk,
+        staging=staging,
+        model=result.model,
+        everything=request.from_scratch,
+        has_computed=ComputedVector.objects.filter(project_id=staging.project_id, model=result.model).exists(),
+        progress=progress,
+    )
+    # In all scopes before anything is changed: a file that moved from one to another takes its vectors along.
+    for scope in request.scopes:
+        swap.fill(str(scope))
+    swap.compare()
+    return {scope: swap.apply(str(scope)) for scope in request.scopes}
 
 
 def _write_scopes(project: Project, request: Request, run: IndexRun, result: Result) -> None:
@@ -174,7 +179,7 @@ def _write_sessions(sessions: SessionChanges) -> None:
 
 
 def _report(
-    project: Project, request: Request, run: IndexRun, result: Result, counts: dict[Scope, SwapCounts]
+    project: Project, request: Request, run: IndexRun, result: Result, counts: Mapping[Scope, SwapCounts]
 ) -> dict[str, Any]:
     file_scopes = [str(scope) for scope in request.scopes if scope != Scope.SESSION]
     files = records.file_counts(project.pk, file_scopes) if file_scopes else {}

@@ -8,7 +8,8 @@ import socket
 from collections.abc import Iterable
 
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.db import DatabaseError, connection
+from django.db import Error as DatabaseProblem
+from django.db import connection
 from django.db.models import Q
 from django.utils import timezone
 
@@ -76,7 +77,7 @@ def settle(run: IndexRun, state: RunState, error: str) -> None:
             if not finish(run, state, error):
                 run.refresh_from_db()
             return
-        except DatabaseError:
+        except DatabaseProblem:
             logger.info("The run %s could not be closed at once", run.pk, exc_info=True)
             if connection.in_atomic_block:
                 return

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.db import DatabaseError, InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError
 
 from rag.core.errors import DatabaseUnavailable, RagError
 from rag.indexing import retention
@@ -88,7 +88,7 @@ def _carry_out(
         if run.state != RunState.SUCCEEDED:  # else it had just been published
             raise
     except (OperationalError, InterfaceError) as error:
-        if connection.in_atomic_block or _is_usable():
+        if not _is_lost_connection(error):
             settle(run, RunState.FAILED, "The database refused; the index is as it was. The log has the details.")
             raise
         settle(run, RunState.INTERRUPTED, CONNECTION_LOST)
@@ -108,8 +108,9 @@ def _acquire(lock: ProjectLock, project: Project) -> None:
         time.sleep(_LOCK_POLL)
 
 
-def _is_usable() -> bool:
-    try:
-        return connection.is_usable()
-    except (DatabaseError, AttributeError):  # closed already
-        return False
+def _is_lost_connection(error: Exception) -> bool:
+    """Whether the connection is gone, rather than a statement refused: without PostgreSQL's code, or with one that says
+    so (connection exception, shutdown).
+    """
+    code = getattr(error.__cause__, "sqlstate", None)
+    return code is None or code.startswith(("08", "57P"))

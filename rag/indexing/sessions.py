@@ -51,7 +51,7 @@ def session_fingerprint(project: Project, session: Session, *, settings: RagConf
     """
     versions = (TRANSCRIPT_VERSION, ANALYSIS_VERSION, RULES_DIGEST)
     sizes = (settings.chunk_sizes, settings.max_file_bytes)
-    parts = (*versions, *sizes, project.language, project.slug, session.title, has_skipped)
+    parts = (*versions, *sizes, str(project.language), project.slug, session.title, has_skipped)
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from django.db import DatabaseError, InterfaceError
+from django.db import Error as DatabaseProblem
 
 from rag.core.types import ChunkData, Scope
 from rag.indexing import tables
@@ -156,5 +156,5 @@ class Staging:
     ) -> None:
         if self._made:
             # A connection that was lost has taken its temporary tables along.
-            with contextlib.suppress(DatabaseError, InterfaceError):
+            with contextlib.suppress(DatabaseProblem):
                 tables.drop()

@@ -45,7 +45,7 @@ UPDATE rag_run_chunk s SET action = CASE
     WHEN {_row("c", PLACE)} IS DISTINCT FROM {_row("s", PLACE)} THEN 'move'
     ELSE 'keep' END
 FROM rag_chunk c
-WHERE s.scope = %(scope)s AND s.action = 'update' AND c.project_id = %(project)s AND c.id = s.chunk_id
+WHERE s.action = 'update' AND c.project_id = %(project)s AND c.id = s.chunk_id
 """
 
 _CLASSES = "SELECT action, count(*) FROM rag_run_chunk WHERE scope = %(scope)s GROUP BY action"
@@ -72,17 +72,16 @@ WHERE c.project_id = %(project)s AND c.scope = %(scope)s
 
 _TWINS = f"""
 INSERT INTO rag_run_twin
-SELECT DISTINCT ON (h.embedding_hash) h.embedding_hash, h.id
+SELECT DISTINCT ON (h.embedding_hash) h.embedding_hash, h.embedding
 FROM rag_run_chunk s JOIN rag_chunk h ON h.project_id = %(project)s AND h.embedding_hash = s.embedding_hash
-WHERE {BY_HASH} = %(model)s AND s.scope = %(scope)s AND s.action IN ('create', 'rewrite')
+WHERE {BY_HASH} = %(model)s AND s.action IN ('create', 'rewrite')
 """
 
 # The vector of a staged chunk: computed in this run or one that did not finish, else one that stands for the same text.
 _VECTOR = """
 LEFT JOIN rag_computedvector v
        ON v.project_id = %(project)s AND v.model = %(model)s AND v.text_hash = s.embedding_hash
-LEFT JOIN rag_run_twin t ON t.text_hash = s.embedding_hash
-LEFT JOIN rag_chunk h ON h.id = t.chunk_id
+LEFT JOIN rag_run_twin h ON h.text_hash = s.embedding_hash
 """
 
 _INSERT = f"""
@@ -156,6 +155,12 @@ FROM unnest(%(scopes)s::text[]) AS w(scope)
 LEFT JOIN rag_scopeindex i ON i.project_id = %(project)s AND i.scope = w.scope
 """
 
+_HAS_VECTORS = """
+SELECT EXISTS (
+    SELECT FROM rag_chunk
+    WHERE project_id = %(project)s AND scope = ANY(%(scopes)s) AND embedding_model = %(model)s AND %(model)s <> '')
+"""
+
 _RETURNED = """
 DELETE FROM rag_retiredchunk r USING rag_run_chunk s
 WHERE r.project_id = %(project)s AND s.scope = %(scope)s AND s.action = 'create' AND r.id = s.chunk_id
@@ -187,60 +192,80 @@ class SwapCounts:
         return self.total - self.embedded - self.without_vector
 
 
-def swap_scope(
-    *, run_id: UUID, staging: Staging, scope: str, model: str, everything: bool, has_computed: bool, progress: Progress
-) -> SwapCounts:
-    """Apply what is staged of one scope; must run inside the swap's transaction. Returns what it did.
+class Swap:
+    """The swap of some scopes of one run: every method must run inside the swap's transaction, in this order."""
 
-    ``has_computed``: whether there are vectors that no chunk has yet; ``everything``: whether they replace those that
-    stand.
-    """
-    project_id = staging.project_id
-    statistics, _ = ScopeIndex.objects.select_for_update().get_or_create(project_id=project_id, scope=scope)
-    parameters: dict[str, Any] = {"run": run_id, "project": project_id, "scope": scope, "model": model}
-    parameters["all"] = everything
-    created, removed = staging.created[scope], staging.removed[scope]
-    embedded = truncated = deleted = 0
-    if has_computed:
-        embedded, truncated = _pair(_FILL, parameters)
-    if _missing(parameters):
-        tables.execute(_FILL_FROM_TWIN, parameters)
-    if created or removed or staging.updated[scope]:
-        staging.need("rag_run_twin")
-        tables.execute("TRUNCATE rag_run_twin", {})
-        tables.execute(_CLASSIFY, parameters)
-        tables.execute(_TWINS, parameters)
-        classes = dict(_rows(_CLASSES, parameters))
-        rewritten = classes.get("rewrite", 0)
-        change = postings.PostingChange(
-            staging=staging,
-            scope=scope,
-            statistics=statistics,
-            changes=created + rewritten + removed,
-            everything=everything,
+    def __init__(
+        self, *, run_id: UUID, staging: Staging, model: str, everything: bool, has_computed: bool, progress: Progress
+    ) -> None:
+        """``has_computed``: there are vectors that no chunk has yet; ``everything``: they replace those that stand."""
+        self._staging = staging
+        self._has_computed = has_computed
+        self._everything = everything
+        self._progress = progress
+        self._parameters: dict[str, Any] = {
+            "run": run_id,
+            "project": staging.project_id,
+            "model": model,
+            "all": everything,
+        }
+        #: Chunks with a vector computed in this run, and with one of a text that was cut, by scope.
+        self._taken: dict[str, tuple[int, int]] = {}
+
+    def fill(self, scope: str) -> None:
+        """Give standing chunks of the scope the vectors that were computed, or that another chunk has."""
+        parameters = {**self._parameters, "scope": scope}
+        self._taken[scope] = _pair(_FILL, parameters) if self._has_computed else (0, 0)
+        if _missing(parameters):
+            tables.execute(_FILL_FROM_TWIN, parameters)
+
+    def compare(self) -> None:
+        """Tell staged chunks that differ from those that do not, and keep the vectors that they take over."""
+        if self._staging.is_empty:
+            return
+        tables.execute(_CLASSIFY, self._parameters)
+        tables.execute(_TWINS, self._parameters)
+        tables.analyse("rag_run_twin")
+
+    def apply(self, scope: str) -> SwapCounts:
+        """Create, change and remove the scope's chunks, and bring its postings in step. Returns what that did."""
+        staging = self._staging
+        parameters = {**self._parameters, "scope": scope}
+        statistics, _ = ScopeIndex.objects.select_for_update().get_or_create(project_id=staging.project_id, scope=scope)
+        created, removed, deleted = staging.created[scope], staging.removed[scope], 0
+        embedded, truncated = self._taken[scope]
+        if created or removed or staging.updated[scope]:
+            classes = dict(_rows(_CLASSES, parameters))
+            rewritten = classes.get("rewrite", 0)
+            change = postings.PostingChange(
+                staging=staging,
+                scope=scope,
+                statistics=statistics,
+                changes=created + rewritten + removed,
+                everything=self._everything,
+            )
+            change.note_old()
+            _insert(parameters, created, statistics, self._progress)
+            if classes.get("move"):
+                tables.execute(_MOVE, parameters)
+            if rewritten:
+                tables.execute(_REWRITE, parameters)
+            if self._has_computed:
+                more_embedded, more_truncated = _pair(_TAKEN, parameters)
+                embedded, truncated = embedded + more_embedded, truncated + more_truncated
+            change.note_new()
+            if removed:
+                tables.execute(_RETIRE, parameters)
+                deleted = tables.execute(_DELETE, parameters)
+            change.apply(deleted=deleted, created=created)
+        return SwapCounts(
+            created=created,
+            deleted=deleted,
+            total=statistics.chunk_count,
+            embedded=embedded,
+            without_vector=_missing(parameters),
+            truncated=truncated,
         )
-        change.note_old()
-        _insert(parameters, created, statistics, progress)
-        if classes.get("move"):
-            tables.execute(_MOVE, parameters)
-        if rewritten:
-            tables.execute(_REWRITE, parameters)
-        if has_computed:
-            more_embedded, more_truncated = _pair(_TAKEN, parameters)
-            embedded, truncated = embedded + more_embedded, truncated + more_truncated
-        change.note_new()
-        if removed:
-            tables.execute(_RETIRE, parameters)
-            deleted = tables.execute(_DELETE, parameters)
-        change.apply(deleted=deleted, created=created)
-    return SwapCounts(
-        created=created,
-        deleted=deleted,
-        total=statistics.chunk_count,
-        embedded=embedded,
-        without_vector=_missing(parameters),
-        truncated=truncated,
-    )
 
 
 def standing_counts(*, project_id: int, scopes: Sequence[Scope], model: str) -> dict[Scope, SwapCounts]:
@@ -250,6 +275,13 @@ def standing_counts(*, project_id: int, scopes: Sequence[Scope], model: str) -> 
         Scope(scope): SwapCounts(created=0, deleted=0, total=total, embedded=0, without_vector=missing, truncated=0)
         for scope, total, missing in _rows(_STANDING, parameters)
     }
+
+
+def has_vectors(*, project_id: int, model: str) -> bool:
+    """Whether any chunk of the project has a vector of the model."""
+    parameters = {"project": project_id, "scopes": [str(scope) for scope in Scope], "model": model}
+    ((found,),) = _rows(_HAS_VECTORS, parameters)
+    return bool(found)
 
 
 def _insert(parameters: dict[str, Any], count: int, statistics: ScopeIndex, progress: Progress) -> None:

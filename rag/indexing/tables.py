@@ -45,8 +45,8 @@ TABLES: dict[str, str] = {
     "rag_run_removal": "scope text, chunk_id uuid",
     # A text that wants a vector, once, and a chunk that has it: staged, or standing.
     "rag_run_text": "number bigint, text_hash text, chunk_id uuid, is_staged boolean",
-    # A text whose vector a standing chunk has.
-    "rag_run_twin": "text_hash text, chunk_id uuid",
+    # The vector of a text that a standing chunk has: taken before any chunk is rewritten or removed.
+    "rag_run_twin": "text_hash text, embedding vector",
     "rag_run_vector": "text_hash text, embedding vector, truncated boolean",
     # Terms of changed chunks before and after the swap.
     "rag_run_term": 'ordinal int, lexeme text COLLATE "C", frequency int, is_new boolean',
