@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
     from rag.models import Project
+    from tests.ollama_server import OllamaServer
 
 #: The same for every commit, so that the same files give the same commit ids on every machine.
 GIT_IDENTITY = {
@@ -77,6 +78,21 @@ def own_folders(settings: SettingsWrapper, tmp_path: Path) -> None:
     settings.RAG_REPOSITORY_ROOTS = [tmp_path]
 
 
+@pytest.fixture(autouse=True)
+def empty_queue(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No job outlives its test: Django empties its own tables after a test that commits, not the queue's."""
+    mark = request.node.get_closest_marker("django_db")
+    if "transactional_db" not in request.fixturenames and not (mark and mark.kwargs.get("transaction")):
+        yield
+        return
+    request.getfixturevalue("transactional_db")
+    yield
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE procrastinate_jobs, procrastinate_workers CASCADE")
+
+
 @pytest.fixture
 def git() -> Git:
     """Run git in a repository."""
@@ -121,3 +137,13 @@ def project(db: None, make_repository: MakeRepository, tmp_path: Path) -> MakePr
         return register(slug=slug, repository=str(repository), **fields)
 
     return make
+
+
+@pytest.fixture
+def ollama(settings: SettingsWrapper) -> Iterator[OllamaServer]:
+    """The configured provider: a server that speaks Ollama's API and has the default model."""
+    from tests.ollama_server import OllamaServer
+
+    with OllamaServer() as server:
+        settings.OLLAMA_BASE_URL = server.url
+        yield server

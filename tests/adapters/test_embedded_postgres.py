@@ -111,6 +111,8 @@ class FirstStart:
     """What three processes saw that were the first, all at once, on one folder."""
 
     home: Path
+    #: The files that were there when the last of them had left.
+    files: list[str]
     sockets: set[Path]
     #: The server's process id with three, two and one of them there.
     pids: list[int]
@@ -126,7 +128,7 @@ def first_start(tmp_path_factory: pytest.TempPathFactory) -> FirstStart:
     for client in clients:
         pids.append(server_pid(home))
         leave(client)
-    return FirstStart(home, sockets, pids)
+    return FirstStart(home, sorted(path.name for path in home.iterdir()), sockets, pids)
 
 
 @pytest.fixture
@@ -154,12 +156,7 @@ def test_processes_that_start_at_once_share_one_server_and_the_last_one_stops_it
     assert len(first_start.sockets) == 1
     assert len(set(first_start.pids)) == 1
     assert state(first_start.home) is State.DOWN
-    assert sorted(path.name for path in first_start.home.iterdir()) == [
-        "clients.lock",
-        "data",
-        "server.log",
-        "start.lock",
-    ]
+    assert first_start.files == ["clients.lock", "data", "server.log", "start.lock"]
 
 
 def test_a_new_database_is_migrated(home: Path) -> None:

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -27,15 +26,14 @@ def run(manage: Manage) -> Run:
     return partial(manage, "doctor")
 
 
-@pytest.fixture
-def provider(settings: Any) -> Iterator[OllamaServer]:
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
+@pytest.fixture(autouse=True)
+def rows_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests rolled back lies dead in the same tables, and is no fault of theirs."""
+    monkeypatch.setattr("rag.doctor.upkeep.FEWEST_DEAD", 100_000_000)
 
 
 @pytest.fixture
-def harbour(project: MakeProject, provider: OllamaServer) -> Project:
+def harbour(project: MakeProject, ollama: OllamaServer) -> Project:
     made = project({"docs/a.md": "# Moorings\n\nA berth needs a pilot.\n"}, slug="harbour")
     reindex(project=made)
     return made
@@ -62,8 +60,8 @@ def test_a_warning_has_its_remedy_below_and_is_no_failure(harbour: Project, run:
 
 
 @pytest.mark.django_db
-def test_an_error_is_exit_code_1_and_nothing_on_stderr(harbour: Project, provider: OllamaServer, run: Run) -> None:
-    provider.stop()
+def test_an_error_is_exit_code_1_and_nothing_on_stderr(harbour: Project, ollama: OllamaServer, run: Run) -> None:
+    ollama.stop()
     said = run()
     assert (said.code, said.err) == (1, "")
     assert said.out.splitlines()[-1] == "1 error, 0 warnings."

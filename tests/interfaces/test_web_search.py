@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from tests.interfaces.visitors import visitors
 from tests.ollama_server import OllamaServer
 
 if TYPE_CHECKING:
-    from pytest_django.fixtures import DjangoAssertNumQueries, SettingsWrapper
+    from pytest_django.fixtures import DjangoAssertNumQueries
 
 FILES = {
     "docs/harbour.md": "# Harbour\n\nShips moor at the northern quay after sunset.\n",
@@ -35,14 +34,6 @@ def indexed(project: MakeProject) -> Project:
     made = project(FILES)
     reindex(project=made)
     return made
-
-
-@pytest.fixture
-def ollama(settings: SettingsWrapper) -> Iterator[OllamaServer]:
-    """A provider that works."""
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
 
 
 def page(client: Client, query: str = "") -> str:

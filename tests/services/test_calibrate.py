@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +46,6 @@ def small_bank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def provider(settings: Any) -> Iterator[OllamaServer]:
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
-
-
-@pytest.fixture
 def lexical(project: MakeProject) -> Project:
     made = project(PAGES)
     reindex(project=made)
@@ -61,7 +53,7 @@ def lexical(project: MakeProject) -> Project:
 
 
 @pytest.fixture
-def hybrid(project: MakeProject, provider: OllamaServer) -> Project:
+def hybrid(project: MakeProject, ollama: OllamaServer) -> Project:
     made = project(PAGES)
     reindex(project=made)
     return made

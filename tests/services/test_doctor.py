@@ -55,15 +55,14 @@ FILES = {
 }
 
 
-@pytest.fixture
-def provider(settings: Any) -> Iterator[OllamaServer]:
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
+@pytest.fixture(autouse=True)
+def rows_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests rolled back lies dead in the same tables, and is no fault of theirs."""
+    monkeypatch.setattr("rag.doctor.upkeep.FEWEST_DEAD", 100_000_000)
 
 
 @pytest.fixture
-def harbour(project: MakeProject, provider: OllamaServer) -> Project:
+def harbour(project: MakeProject, ollama: OllamaServer) -> Project:
     made = project(FILES, slug="harbour")
     reindex(project=made)
     return made
@@ -328,7 +327,7 @@ def test_upkeep_is_calm_and_does_without_an_extension() -> None:
 # ---- the provider ---------------------------------------------------------------------------------------------------
 
 
-def test_a_provider_that_works_is_told_with_its_shape_and_prefixes(provider: OllamaServer) -> None:
+def test_a_provider_that_works_is_told_with_its_shape_and_prefixes(ollama: OllamaServer) -> None:
     (found,) = provider_check.provider(subject())
     assert found.severity is Severity.OK
     assert "768 dimensions, norm 1.000" in found.message
@@ -336,16 +335,16 @@ def test_a_provider_that_works_is_told_with_its_shape_and_prefixes(provider: Oll
 
 
 def test_a_provider_that_is_away_or_lacks_the_model_or_answers_another_size(
-    provider: OllamaServer, settings: Any
+    ollama: OllamaServer, settings: Any
 ) -> None:
-    provider.models = ["llama3:latest"]
+    ollama.models = ["llama3:latest"]
     one(provider_check.provider(subject()), Severity.ERROR, "ollama pull nomic-embed-text")
-    provider.models = ["nomic-embed-text:latest"]
-    provider.dimensions = 384
+    ollama.models = ["nomic-embed-text:latest"]
+    ollama.dimensions = 384
     one(provider_check.provider(subject()), Severity.ERROR, "nomic-embed-text", "384", "768")
-    provider.fail(always(Reply(404, b"404 page not found")))
+    ollama.fail(always(Reply(404, b"404 page not found")))
     one(provider_check.provider(subject()), Severity.ERROR, "OLLAMA_BASE_URL")
-    provider.stop()
+    ollama.stop()
     one(provider_check.provider(subject()), Severity.ERROR, "ollama serve")
     settings.RAG_EMBEDDING_PROVIDER, settings.RAG_EMBEDDING_MODEL = "openai", ""
     one(provider_check.provider(subject()), Severity.ERROR, "RAG_EMBEDDING_MODEL")

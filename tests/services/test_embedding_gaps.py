@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,14 +19,6 @@ FILES = {
     "docs/cursed.md": "# Cursed\n\nThe model fails on the word xyzzy.\n",
     "docs/adr/0001-money.md": "# Store money as integers\n\nRounding lost cents.\n",
 }
-
-
-@pytest.fixture
-def ollama(settings: Any) -> Iterator[OllamaServer]:
-    """The configured provider."""
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +83,6 @@ def make_dataset(tmp_path: Path) -> MakeDataset:
 
 
 @pytest.fixture
-def provider(settings: Any) -> Iterator[OllamaServer]:
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
-
-
-@pytest.fixture
 def indexed(project: MakeProject) -> Project:
     made = project(DOCS)
     reindex(project=made)
@@ -124,7 +117,7 @@ def test_without_a_provider_the_lexical_systems_are_measured_and_the_others_are_
 
 
 def test_with_vectors_every_system_is_measured_with_intervals_and_paired_differences(
-    make_dataset: MakeDataset, provider: OllamaServer
+    make_dataset: MakeDataset, ollama: OllamaServer
 ) -> None:
     report = evaluation_json(evaluate_dataset(dataset=read_dataset(make_dataset())))
     for system in report["systems"]:
@@ -135,7 +128,7 @@ def test_with_vectors_every_system_is_measured_with_intervals_and_paired_differe
     assert report["vectorUnavailableReason"] is None
 
 
-def test_nothing_is_left_of_the_collection(make_dataset: MakeDataset, provider: OllamaServer, indexed: Project) -> None:
+def test_nothing_is_left_of_the_collection(make_dataset: MakeDataset, ollama: OllamaServer, indexed: Project) -> None:
     before = rows()
     evaluate_dataset(dataset=read_dataset(make_dataset()))
     assert rows() == before
@@ -200,13 +193,13 @@ def test_a_language_is_told_by_its_stop_words(text: str, language: str) -> None:
 
 
 def test_vectors_are_computed_once_and_kept_in_the_file(
-    make_dataset: MakeDataset, provider: OllamaServer, tmp_path: Path
+    make_dataset: MakeDataset, ollama: OllamaServer, tmp_path: Path
 ) -> None:
     folder, file = make_dataset(), tmp_path / "vectors.sqlite"
     first = evaluate_dataset(dataset=read_dataset(folder), vectors=file)
-    asked = len(provider.requests)
+    asked = len(ollama.requests)
     second = evaluate_dataset(dataset=read_dataset(folder), vectors=file, embed=False)
-    assert len(provider.requests) == asked
+    assert len(ollama.requests) == asked
     assert mean(second, "vector") == mean(first, "vector")
     with sqlite3.connect(file) as database:
         blob = database.execute(
@@ -216,12 +209,12 @@ def test_vectors_are_computed_once_and_kept_in_the_file(
 
 
 def test_without_embedding_a_file_that_lacks_vectors_says_so(
-    make_dataset: MakeDataset, provider: OllamaServer, tmp_path: Path
+    make_dataset: MakeDataset, ollama: OllamaServer, tmp_path: Path
 ) -> None:
     found = evaluate_dataset(dataset=read_dataset(make_dataset()), vectors=tmp_path / "empty.sqlite", embed=False)
     assert "vector" not in found.values
     assert found.reason == "4 texts have no vector in the file."
-    assert not provider.requests
+    assert not ollama.requests
 
 
 def test_a_file_of_another_models_vectors_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +41,7 @@ FILES = {
 
 
 @pytest.fixture
-def provider(settings: Any) -> Iterator[OllamaServer]:
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
-
-
-@pytest.fixture
-def harbour(project: MakeProject, provider: OllamaServer) -> Project:
+def harbour(project: MakeProject, ollama: OllamaServer) -> Project:
     made = project(FILES)
     reindex(project=made)
     return made
@@ -210,8 +202,8 @@ def test_a_chunk_with_the_vector_of_another_model(harbour: Project) -> None:
     assert found.reasons[0].remedy == "manage.py reindex demo"
 
 
-def test_a_text_that_failed_by_itself(project: MakeProject, provider: OllamaServer) -> None:
-    provider.fail(whenever("Northern", Reply(400, {"error": "this text breaks me"})))
+def test_a_text_that_failed_by_itself(project: MakeProject, ollama: OllamaServer) -> None:
+    ollama.fail(whenever("Northern", Reply(400, {"error": "this text breaks me"})))
     made = project(FILES)
     reindex(project=made)
     found = why(made, "stormy rainfall", "docs/weather.md")
@@ -219,8 +211,8 @@ def test_a_text_that_failed_by_itself(project: MakeProject, provider: OllamaServ
     assert "--retry-failed" in found.reasons[0].remedy
 
 
-def test_without_the_provider_words_are_what_is_missing(harbour: Project, provider: OllamaServer) -> None:
-    provider.stop()
+def test_without_the_provider_words_are_what_is_missing(harbour: Project, ollama: OllamaServer) -> None:
+    ollama.stop()
     found = why(harbour, "storm surge", "docs/weather.md")
     assert causes(found) == [Cause.NO_SIGNAL]
     assert "Vectors were not compared" in found.notes[0]
@@ -239,7 +231,7 @@ def test_below_the_threshold_its_score_is_told_against_it(harbour: Project) -> N
     assert found.before == []
 
 
-def test_beyond_the_candidates_the_rank_is_told(project: MakeProject, provider: OllamaServer, settings: Any) -> None:
+def test_beyond_the_candidates_the_rank_is_told(project: MakeProject, ollama: OllamaServer, settings: Any) -> None:
     made = project({f"docs/{n:02}.md": f"# Note {n}\n\n{'berth ' * (30 - n)}quay {'pier ' * n}\n" for n in range(30)})
     reindex(project=made)
     settings.RAG_CANDIDATES = 10
@@ -275,7 +267,7 @@ def test_a_copy_stands_for_the_same_content(harbour: Project) -> None:
     assert path in found.reasons[0].message
 
 
-def test_a_nearly_identical_text_stands_behind_others(project: MakeProject, provider: OllamaServer) -> None:
+def test_a_nearly_identical_text_stands_behind_others(project: MakeProject, ollama: OllamaServer) -> None:
     hours = "from six in the morning to ten in the evening, on all days but those of the regatta in summer"
     text = f"# Berth\n\nThe berth is open {hours}, and its toll is {{0}} coins.\n"
     other = "# Berth toll\n\nOn any open morning the harbour takes a toll for a berth, and in the evening none.\n"
@@ -290,7 +282,7 @@ def test_a_nearly_identical_text_stands_behind_others(project: MakeProject, prov
     assert hits[0] in found.reasons[0].message
 
 
-def test_another_piece_of_its_symbol_stands_for_it(project: MakeProject, provider: OllamaServer) -> None:
+def test_another_piece_of_its_symbol_stands_for_it(project: MakeProject, ollama: OllamaServer) -> None:
     body = "".join(f"    berth_{n} = refund({n})  # the refund of berth {n}\n" for n in range(60))
     made = project({"src/long.py": f"def settle():\n{body}", "src/other.py": "def other():\n    return 1\n"})
     reindex(project=made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -29,14 +28,6 @@ KEY_LINES = "\n".join(base64.b64encode(random.Random(n).randbytes(48)).decode() 
 KEY = f"-----BEGIN RSA PRIVATE {'KEY'}-----\n{KEY_LINES}\n-----END RSA PRIVATE {'KEY'}-----"
 
 MECHANISM = ("tool.call", "tool.result", "agent.status", "agent.error", "gate.opened", "chat.message.draft", "unknown")
-
-
-@pytest.fixture
-def ollama(settings: Any) -> Iterator[OllamaServer]:
-    """A real embedding server whose log says what it was sent."""
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,13 +32,6 @@ DOCS = {
 
 
 @pytest.fixture
-def provider(settings: Any) -> Iterator[OllamaServer]:
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
-
-
-@pytest.fixture
 def lexical(project: MakeProject) -> Project:
     made = project(DOCS)
     reindex(project=made)
@@ -47,7 +39,7 @@ def lexical(project: MakeProject) -> Project:
 
 
 @pytest.fixture
-def hybrid(project: MakeProject, provider: OllamaServer) -> Project:
+def hybrid(project: MakeProject, ollama: OllamaServer) -> Project:
     made = project(DOCS)
     reindex(project=made)
     return made
@@ -102,8 +94,8 @@ def test_reciprocal_rank_fusion_knows_no_threshold_and_stays_below_its_bound(hyb
     assert all(0 < hit.score <= 2 / 61 for hit in answer.hits)
 
 
-def test_without_the_provider_the_answer_is_lexical_and_says_so(hybrid: Project, provider: OllamaServer) -> None:
-    provider.stop()
+def test_without_the_provider_the_answer_is_lexical_and_says_so(hybrid: Project, ollama: OllamaServer) -> None:
+    ollama.stop()
     answer = search(project=hybrid, query="floating point rounding of the ledger")
     assert not answer.vector_available
     assert answer.vector_unavailable_reason
@@ -114,7 +106,7 @@ def test_without_the_provider_the_answer_is_lexical_and_says_so(hybrid: Project,
     assert answer.threshold == answer.profile.lexical_threshold
 
 
-def test_a_project_without_vectors_says_that_nothing_is_embedded(lexical: Project, provider: OllamaServer) -> None:
+def test_a_project_without_vectors_says_that_nothing_is_embedded(lexical: Project, ollama: OllamaServer) -> None:
     answer = search(project=lexical, query="refund")
     assert not answer.vector_available
     assert "Nothing in the searched scopes is embedded" in str(answer.vector_unavailable_reason)
@@ -227,14 +219,14 @@ def test_a_project_that_is_not_ready_is_not_searched(lexical: Project) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_transaction_is_open_while_the_question_is_embedded(hybrid: Project, provider: OllamaServer) -> None:
+def test_no_transaction_is_open_while_the_question_is_embedded(hybrid: Project, ollama: OllamaServer) -> None:
     seen: list[bool] = []
     thread = threading.get_ident()
 
     def look(request: Any) -> None:
         seen.append(connection.in_atomic_block if threading.get_ident() == thread else open_transactions())
 
-    provider.fail(look)
+    ollama.fail(look)
     search(project=hybrid, query="a question that nobody asked before")
     assert seen == [False]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from rag.core.fusion import FusionProfile
@@ -74,13 +71,6 @@ def assistant(project: MakeProject) -> Project:
     made = project(FILES)
     reindex(project=made)
     return made
-
-
-@pytest.fixture
-def ollama(settings: Any) -> Iterator[OllamaServer]:
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        yield server
 
 
 def symbols(answer: SearchAnswer) -> list[str]:
