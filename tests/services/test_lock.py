@@ -95,7 +95,8 @@ def test_it_is_not_in_a_transaction_while_it_is_held() -> None:
         held.execute("SELECT 1")
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT state FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory')"
+                "SELECT state FROM pg_stat_activity WHERE datname = current_database()"
+                " AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 7)"
             )
             assert cursor.fetchall() == [("idle",)]
 
