@@ -37,7 +37,7 @@ BATCH = 500
 _WRITE_SCOPES = """
 INSERT INTO rag_scopeindex (project_id, scope, commit, tree, fingerprint, language, chunk_count, total_length, lengths,
                             updated_at)
-SELECT %(project)s, w.scope, w.commit, w.tree, w.fingerprint, w.language, 0, 0, '', now()
+SELECT %(project)s, w.scope, w.commit, w.tree, w.fingerprint, w.language, 0, 0, '', clock_timestamp()
 FROM unnest(%(scopes)s::text[], %(commits)s::text[], %(trees)s::text[], %(fingerprints)s::text[], %(languages)s::text[])
      AS w(scope, commit, tree, fingerprint, language)
 ON CONFLICT (project_id, scope) DO UPDATE SET commit = excluded.commit, tree = excluded.tree,

@@ -303,8 +303,9 @@ def test_low_recall_of_the_approximate_index_is_found(project: MakeProject, sett
     vectors = iter(np.random.default_rng(7).standard_normal((120, 768)).astype(np.float32))
     texts = {f"docs/{number:03}.md": f"Text number {number}.\n" for number in range(120)}
     index_chunks(made, texts, model="ollama/noise", embed=lambda text: next(vectors))
-    assert bad(recall.recall(subject(made))) == []
     run_sql("SET CONSTRAINTS ALL IMMEDIATE")
+    run_sql("REINDEX INDEX rag_chunk_embedding")  # without what other tests left in the graph
+    assert bad(recall.recall(subject(made))) == []
     run_sql("DROP INDEX rag_chunk_embedding")
     run_sql(
         "CREATE INDEX rag_chunk_embedding ON rag_chunk USING hnsw (embedding vector_cosine_ops)"
