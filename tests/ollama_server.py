@@ -18,6 +18,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+#: What stands in front of a passage that is sent to nomic-embed-text.
+PASSAGE = "search_document: "
+
 
 @dataclass(frozen=True)
 class Request:
@@ -34,6 +37,11 @@ class Request:
     def texts(self) -> list[str]:
         value = self.body.get("input", [])
         return [value] if isinstance(value, str) else list(value)
+
+    @property
+    def passages(self) -> list[str]:
+        """Those of its texts that nomic-embed-text is sent for chunks, not for questions; without their prefix."""
+        return [text.removeprefix(PASSAGE) for text in self.texts if text.startswith(PASSAGE)]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from django.db import transaction
 
 from rag.core.bm25 import unpack, unpack_lengths
 from rag.indexing import reindex
@@ -88,6 +89,16 @@ def forget_index(project: Project) -> None:
     """Remove everything that runs have made of the project."""
     for model in (Chunk, Posting, ScopeIndex, SourceFile, RetiredChunk, ComputedVector):
         model.objects.filter(project=project).delete()
+
+
+def built_aside(project: Project, *, commits: bool = True) -> dict[str, Any]:
+    """The state of the index that a first run over the same sources makes; nobody else sees it, nothing of it stays."""
+    with transaction.atomic():
+        forget_index(project)
+        reindex(project=project)
+        state = index_state(project, commits=commits)
+        transaction.set_rollback(True)
+    return state
 
 
 def assert_as_built_from_nothing(project: Project, **options: Any) -> None:
