@@ -47,6 +47,9 @@ class RagConf:
     exact_scan_rows: int
     #: pgvector's default of 40 loses recall at 100 candidates; 200 reaches recall@10 ≥ 0.98 (benchmarks/).
     hnsw_ef_search: int
+    #: Seconds a statement of a search may take, 0 for no limit: a hundred times what one takes at 200,000 chunks
+    #: (docs/scaling.md); whoever asked has gone by then, and a web process is free again.
+    search_timeout: int
 
 
 @lru_cache(maxsize=1)
@@ -69,6 +72,7 @@ def conf() -> RagConf:
         candidates=settings.RAG_CANDIDATES,
         exact_scan_rows=settings.RAG_EXACT_SCAN_ROWS,
         hnsw_ef_search=settings.RAG_HNSW_EF_SEARCH,
+        search_timeout=settings.RAG_SEARCH_TIMEOUT,
     )
 
 

@@ -217,6 +217,7 @@ RAG_MAX_FILE_BYTES = env.integer("RAG_MAX_FILE_BYTES", 1024 * 1024, least=1, mos
 RAG_RETIRED_DAYS = env.integer("RAG_RETIRED_DAYS", 365, least=0, most=36500)
 RAG_CANDIDATES = env.integer("RAG_CANDIDATES", 100, least=10, most=1000)
 RAG_EXACT_SCAN_ROWS = env.integer("RAG_EXACT_SCAN_ROWS", 5000, least=0, most=1_000_000)
+RAG_SEARCH_TIMEOUT = env.integer("RAG_SEARCH_TIMEOUT", 15, least=0, most=3600)
 RAG_HNSW_EF_SEARCH = env.integer("RAG_HNSW_EF_SEARCH", 200, least=10, most=1000)
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
