@@ -71,11 +71,32 @@ class Environment:
             raise ImproperlyConfigured(f"{name} must look like 120/min (per s, min, hour or day), not {value!r}.")
         return value
 
+    def address(self, name: str, default: str) -> str:
+        """The address of an HTTP server, such as ``http://127.0.0.1:11434``."""
+        value = self.text(name, default)
+        try:
+            url = urlsplit(value)
+            fits = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+        except ValueError:
+            fits = False
+        if not fits:
+            # Not shown: an address may hold a password.
+            raise ImproperlyConfigured(f"{name} must be an address such as {default}.")
+        return value
+
+    def duration(self, name: str, default: str) -> str:
+        """A time as Ollama reads it: seconds, or a number with its unit; negative for ever."""
+        value = self.text(name, default)
+        if not re.fullmatch(r"-?(?:[0-9]{1,9}|(?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:ms|s|m|h))+)", value):
+            raise ImproperlyConfigured(f"{name} must look like 30m (s, m or h; -1: for ever), not {value!r}.")
+        return value
+
     def words(self, name: str, separator: str = ",") -> list[str]:
         return [word.strip() for word in self.variables.get(name, "").split(separator) if word.strip()]
 
     def folders(self, name: str) -> list[Path]:
-        return [Path(word).expanduser() for word in self.words(name, ":")]
+        """Folders separated by colons; a relative one is taken from where the process starts, as the shell would."""
+        return [Path(word).expanduser().absolute() for word in self.words(name, ":")]
 
     def database(self, name: str) -> dict[str, Any] | None:
         """A ``postgresql://`` URL as an entry of Django's DATABASES; ``None`` when the variable is unset."""

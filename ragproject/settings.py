@@ -205,14 +205,16 @@ SPECTACULAR_SETTINGS = {
 RAG_EMBEDDING_PROVIDER = env.choice("RAG_EMBEDDING_PROVIDER", "ollama", ("ollama", "openai", "local"))
 #: Empty: the provider's own default model.
 RAG_EMBEDDING_MODEL = env.text("RAG_EMBEDDING_MODEL")
-OLLAMA_BASE_URL = env.text("OLLAMA_BASE_URL", "http://127.0.0.1:11434")
-OLLAMA_KEEP_ALIVE = env.text("OLLAMA_KEEP_ALIVE", "30m")
-OPENAI_BASE_URL = env.text("OPENAI_BASE_URL", "https://api.openai.com/v1")
+OLLAMA_BASE_URL = env.address("OLLAMA_BASE_URL", "http://127.0.0.1:11434")
+OLLAMA_KEEP_ALIVE = env.duration("OLLAMA_KEEP_ALIVE", "30m")
+OPENAI_BASE_URL = env.address("OPENAI_BASE_URL", "https://api.openai.com/v1")
 OPENAI_API_KEY = env.text("OPENAI_API_KEY")
 
 CHUNK_TARGET_CHARS = env.integer("CHUNK_TARGET_CHARS", 1200, least=200, most=8000)
 CHUNK_OVERLAP_CHARS = env.integer("CHUNK_OVERLAP_CHARS", 150, least=0, most=4000)
 CHUNK_BREAK_WINDOW = env.integer("CHUNK_BREAK_WINDOW", 200, least=1, most=4000)
+if CHUNK_OVERLAP_CHARS + CHUNK_BREAK_WINDOW >= CHUNK_TARGET_CHARS:
+    raise ImproperlyConfigured("CHUNK_OVERLAP_CHARS and CHUNK_BREAK_WINDOW together must be below CHUNK_TARGET_CHARS.")
 RAG_MAX_FILE_BYTES = env.integer("RAG_MAX_FILE_BYTES", 1024 * 1024, least=1, most=64 * 1024 * 1024)
 RAG_RETIRED_DAYS = env.integer("RAG_RETIRED_DAYS", 365, least=0, most=36500)
 RAG_CANDIDATES = env.integer("RAG_CANDIDATES", 100, least=10, most=1000)
