@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rag.calibration.thresholds import by_noise, by_questions
+from rag.calibration.thresholds import LEXICAL_BOUNDS, Bounds, by_noise, by_questions, hybrid_bounds
+from rag.conf import conf
 from rag.core.answerability import auc
 from rag.core.evaluation import Values, folds
 from rag.core.fusion import FusionProfile
+from rag.core.profiles import profile_of
 from rag.core.question_language import question_language
 from rag.core.sweeps import QuestionCandidates, best_scores, pool, weighted_scores
 from rag.evaluation.asked import Asked
+from rag.provider import configured_embedder
 
 if TYPE_CHECKING:
     from evaluation import Set
 
 FOLDS = 5
+#: Scores of which no bounds are known.
+UNBOUNDED = Bounds()
 #: Which of the bank's questions are everyday ones, in each language's part.
 EVERYDAY = 100
 
@@ -89,11 +94,12 @@ def answering_tables(sets: list[Set]) -> None:
         "cosine, 90 %": lambda one: label_free(one, cosines(one)),
         "fused, 95 % of all everyday questions": lambda one: percentile(one, fused(one), everyday=True),
         "fused, 95 % of the bank": lambda one: percentile(one, fused(one)),
-        "**label-free**": lambda one: label_free(one, fused(one)),
+        "label-free, unbounded": lambda one: label_free(one, fused(one)),
+        "**label-free**": lambda one: label_free(one, fused(one), bounds_of(one)),
         "own mean as floor": lambda one: label_free(one, above_own_mean(one)),
-        "**labels**": lambda one: with_labels(one, fused(one)),
-        "label-free, lexical": lambda one: label_free(one, words(one)),
-        "labels, lexical": lambda one: with_labels(one, words(one)),
+        "**labels**": lambda one: with_labels(one, fused(one), bounds_of(one)),
+        "label-free, lexical": lambda one: label_free(one, words(one), LEXICAL_BOUNDS),
+        "labels, lexical": lambda one: with_labels(one, words(one), LEXICAL_BOUNDS),
     }
     outcome = {name: [way(one) for one in sets] for name, way in ways.items()}
     for title, same in (("questions of every language", False), ("questions in the set's own language", True)):
@@ -161,18 +167,24 @@ def percentile(one: Set, scores: Scores, *, everyday: bool = False, share: float
     return above(scores, threshold, threshold)
 
 
-def label_free(one: Set, scores: Scores) -> Answered:
+def bounds_of(one: Set) -> Bounds:
+    """Between which the bank may move the configured model's threshold."""
+    embedder = configured_embedder(conf())
+    return hybrid_bounds(profile_of(embedder.provider, embedder.model), one.shipped)
+
+
+def label_free(one: Set, scores: Scores, bounds: Bounds = UNBOUNDED) -> Answered:
     """The product's way: by the language of the question."""
-    values = by_noise(scores["general"], language=one.language).values()
+    values = by_noise(scores["general"], language=one.language, bounds=bounds).values()
     return above(scores, *(by_language(texts, values, one.language) for texts in texts_of(one)))
 
 
-def with_labels(one: Set, scores: Scores) -> Answered:
+def with_labels(one: Set, scores: Scores, bounds: Bounds) -> Answered:
     """The product's calibration by labelled questions, on the folds that it was not made on."""
     own_texts, foreign_texts = texts_of(one)
     kept, gap = np.zeros(len(own_texts)), np.zeros(len(own_texts))
     answered = np.zeros(len(foreign_texts))
-    noise = by_noise(scores["general"], language=one.language)
+    noise = by_noise(scores["general"], language=one.language, bounds=bounds)
     for mine, other in zip(folds(len(own_texts), FOLDS), folds(len(foreign_texts), FOLDS), strict=True):
         yes, no = np.setdiff1d(np.arange(len(own_texts)), mine), np.setdiff1d(np.arange(len(foreign_texts)), other)
         asked = [Asked(id="", text=own_texts[place]) for place in yes]

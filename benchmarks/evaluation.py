@@ -105,6 +105,8 @@ def gather(folder: Path, every: list[Path], *, vectors: Path | None, embed: bool
         for one in random.Random(other.name).sample(sorted(read_dataset(other).questions, key=lambda q: q.id), FOREIGN)
     ]
     general = bank()
+    if vectors is None:
+        foreign, general = [], []  # measured without vectors: its ranking is all that is looked at
     found = collect(dataset=dataset, vectors=vectors, embed=embed, further=[*foreign, *general])
     first, second = len(dataset.questions), len(dataset.questions) + len(foreign)
     own = list(found.found[:first])

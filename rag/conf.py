@@ -40,6 +40,8 @@ class RagConf:
     max_file_bytes: int
     #: Days for which a removed chunk's citation can still be verified.
     retired_days: int
+    #: Whether the end of a reindex measures the thresholds again (docs/adr/0015).
+    calibrate_on_reindex: bool
     #: Candidates that each signal brings before fusion: 100 keeps recall, and completing them costs a millisecond.
     candidates: int
     #: Rows left by the filters up to which an exact scan is used: at 2.7 µs a row (docs/scaling.md) 5,000 rows take
@@ -69,6 +71,7 @@ def conf() -> RagConf:
         ),
         max_file_bytes=settings.RAG_MAX_FILE_BYTES,
         retired_days=settings.RAG_RETIRED_DAYS,
+        calibrate_on_reindex=settings.RAG_CALIBRATE_ON_REINDEX,
         candidates=settings.RAG_CANDIDATES,
         exact_scan_rows=settings.RAG_EXACT_SCAN_ROWS,
         hnsw_ef_search=settings.RAG_HNSW_EF_SEARCH,

@@ -136,6 +136,7 @@ def carry_out(run_id: UUID, *, should_stop: Callable[[], bool]) -> None:
             retry_failed=request.retry_failed,
             run=run,
             should_stop=should_stop,
+            background=True,
         )
     except ReindexInProgress:
         raise

@@ -217,6 +217,7 @@ if CHUNK_OVERLAP_CHARS + CHUNK_BREAK_WINDOW >= CHUNK_TARGET_CHARS:
     raise ImproperlyConfigured("CHUNK_OVERLAP_CHARS and CHUNK_BREAK_WINDOW together must be below CHUNK_TARGET_CHARS.")
 RAG_MAX_FILE_BYTES = env.integer("RAG_MAX_FILE_BYTES", 1024 * 1024, least=1, most=64 * 1024 * 1024)
 RAG_RETIRED_DAYS = env.integer("RAG_RETIRED_DAYS", 365, least=0, most=36500)
+RAG_CALIBRATE_ON_REINDEX = env.boolean("RAG_CALIBRATE_ON_REINDEX", default=True)
 RAG_CANDIDATES = env.integer("RAG_CANDIDATES", 100, least=10, most=1000)
 RAG_EXACT_SCAN_ROWS = env.integer("RAG_EXACT_SCAN_ROWS", 5000, least=0, most=1_000_000)
 RAG_SEARCH_TIMEOUT = env.integer("RAG_SEARCH_TIMEOUT", 15, least=0, most=3600)

@@ -32,6 +32,8 @@ os.environ["RAG_DATA_DIR"] = run_folder()
 # Nothing listens here: tests are lexical unless they bring an embedding provider of their own.
 os.environ["RAG_EMBEDDING_PROVIDER"] = "ollama"
 os.environ["RAG_EMBEDDING_MODEL"] = ""
+# Asking the general questions takes seconds; the tests of it switch it on.
+os.environ["RAG_CALIBRATE_ON_REINDEX"] = "0"
 os.environ["OLLAMA_BASE_URL"] = "http://127.0.0.1:9"
 
 from ragproject.settings import *  # noqa: E402, F403

@@ -67,6 +67,24 @@ class EmbeddingReport(serializers.Serializer[Any]):
     reason = serializers.CharField(allow_null=True, help_text="Why vectors are missing.")
 
 
+class MeasuredThreshold(serializers.Serializer[Any]):
+    """One signal's threshold."""
+
+    value = serializers.FloatField(help_text="For questions whose language has none of its own.")
+    byLanguage = serializers.DictField(child=serializers.DictField(), help_text="By the language of the question.")
+
+
+class Calibration(serializers.Serializer[Any]):
+    """The thresholds, measured again at the end of the run."""
+
+    calibratedAt = serializers.DateTimeField()
+    questions = serializers.IntegerField(help_text="General questions that were asked.")
+    chunks = serializers.IntegerField(help_text="That they were asked of.")
+    threshold = MeasuredThreshold(allow_null=True)
+    lexicalThreshold = MeasuredThreshold()
+    vectorUnavailableReason = serializers.CharField(allow_null=True)
+
+
 class Report(serializers.Serializer[Any]):
     """What a finished run did."""
 
@@ -76,6 +94,12 @@ class Report(serializers.Serializer[Any]):
     commit = serializers.CharField(allow_null=True)
     startedAt = serializers.DateTimeField()
     finishedAt = serializers.DateTimeField()
+    calibration = Calibration(
+        allow_null=True, required=False, help_text="null: the index has changed too little to measure again."
+    )
+    calibrationDue = serializers.CharField(
+        allow_null=True, required=False, help_text="Why the thresholds could not be measured again, though they should."
+    )
 
 
 class RunOptions(serializers.Serializer[Any]):

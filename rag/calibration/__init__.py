@@ -1,6 +1,7 @@
 """Calibrating: a project's own numbers instead of the shipped ones."""
 
-from rag.calibration.noise import Noise, calibrate_by_noise, noise_json, recalibrate_if_changed
+from rag.calibration.automatic import recalibrate_after
+from rag.calibration.noise import Noise, calibrate_by_noise, noise_json
 from rag.calibration.outcome import calibration_json
 from rag.calibration.profile import revert
 from rag.calibration.service import Calibration, calibrate
@@ -12,6 +13,6 @@ __all__ = [
     "calibrate_by_noise",
     "calibration_json",
     "noise_json",
-    "recalibrate_if_changed",
+    "recalibrate_after",
     "revert",
 ]

@@ -49,6 +49,8 @@ def revert(*, project: Project) -> bool:
 
 
 def is_automatic(project: Project) -> bool:
-    """Whether the end of a reindex may set the thresholds: not after a revert, nor over labelled questions' ones."""
+    """Whether the end of a reindex may set the thresholds: over the shipped ones and over those that it, or a
+    ``calibrate`` without questions, has set; not over labelled questions' ones, anything set by hand, or a revert.
+    """
     profile = project.profile or {}
-    return profile.get("automatic", True) is not False and profile.get("thresholdBy") != BY_QUESTIONS
+    return not profile or profile.get("thresholdBy") == BY_NOISE

@@ -15,7 +15,16 @@ from django.utils import timezone
 from rag.calibration.floor import FloorEstimate, estimate_floor
 from rag.calibration.outcome import calibration_json, profile_name
 from rag.calibration.profile import BY_QUESTIONS, store, stored_profile
-from rag.calibration.thresholds import FEWEST_OF_A_KIND, Thresholds, bank, by_language, by_noise, by_questions
+from rag.calibration.thresholds import (
+    FEWEST_OF_A_KIND,
+    LEXICAL_BOUNDS,
+    Thresholds,
+    bank,
+    by_language,
+    by_noise,
+    by_questions,
+    hybrid_bounds,
+)
 from rag.core.calibration import FEWEST_QUESTIONS, Judged, cross_validate, measure, rrf_settings, weighted_settings
 from rag.core.errors import InvalidInput
 from rag.core.evaluation import Indices, Values
@@ -108,12 +117,18 @@ def calibrate(
             best_scores(each, weighted_scores(each, profile)) for each in (candidates, general_candidates)
         )
         thresholds = by_questions(
-            by_noise(bank_scores, language=project.language), labelled, scores, bank_scores=bank_scores
+            by_noise(bank_scores, language=project.language, bounds=hybrid_bounds(asked.service.profile, profile)),
+            labelled,
+            scores,
+            bank_scores=bank_scores,
         )
         profile = replace(profile, threshold=thresholds.value)
     scores, bank_scores = (best_lexical(each, profile) for each in (candidates, general_candidates))
     lexical_thresholds = by_questions(
-        by_noise(bank_scores, language=project.language), labelled, scores, bank_scores=bank_scores
+        by_noise(bank_scores, language=project.language, bounds=LEXICAL_BOUNDS),
+        labelled,
+        scores,
+        bank_scores=bank_scores,
     )
     profile = replace(profile, lexical_threshold=lexical_thresholds.value)
     if not lexical_thresholds.by_questions:

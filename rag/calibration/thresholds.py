@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rag.core.answerability import (
+    FOREIGN_NOISE_PERCENTILE,
+    NOISE_PERCENTILE,
     Point,
     Recommendation,
     auc,
@@ -18,15 +20,41 @@ from rag.core.answerability import (
     recommend,
 )
 from rag.core.evaluation import Values, folds
+from rag.core.fusion import FusionProfile
 from rag.core.noise_questions import NOISE_QUESTIONS
+from rag.core.profiles import ModelProfile
 from rag.core.question_language import question_language
 from rag.evaluation.asked import Asked
+from rag.models import Language
 
 #: Fewer questions of either kind cannot place a threshold: one of them would move its share by a tenth.
 FEWEST_OF_A_KIND = 10
 FOLDS = 10
 #: Digits of a stored threshold: finer ones are within any interval.
 DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Between which the general questions may move a threshold."""
+
+    lowest: float = 0.0
+    #: For questions in the documents' language; ``None``: not known. In another language all scores are lower.
+    highest: float | None = None
+
+
+#: Of lexical thresholds, whatever the model. Below the shipped 0.2 any word in common would do (general questions in
+#: another alphabet score 0). 0.35 is what 95 % of the answerable questions reach in each of six sets of nine; the bank
+#: alone asks for up to 0.65 where the documents are of general knowledge, and refuses a third (docs/evaluation.md).
+LEXICAL_BOUNDS = Bounds(lowest=FusionProfile().lexical_threshold, highest=0.35)
+
+
+def hybrid_bounds(model: ModelProfile, profile: FusionProfile) -> Bounds:
+    """The bounds of hybrid thresholds: known for measured models, at the weights and floor of then."""
+    shipped = FusionProfile(floor=model.similarity_floor)
+    of_scale = ("vector_weight", "lexical_weight", "floor", "lexical_signal")
+    is_shipped = all(getattr(profile, name) == getattr(shipped, name) for name in of_scale)
+    return Bounds(highest=model.highest_threshold if is_shipped else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +103,29 @@ def bank_languages() -> list[str]:
     return [language for language, questions in NOISE_QUESTIONS.items() for _ in questions]
 
 
-def by_noise(scores: Values, *, language: str) -> Thresholds:
-    """Thresholds from the bank's best scores, in the order of ``bank``.
+def by_noise(scores: Values, *, language: str, bounds: Bounds) -> Thresholds:
+    """Thresholds from the bank's best scores, in the order of ``bank``; NaN for a question that was not asked.
 
-    ``language`` is the project's: its part of the bank stands for questions whose language cannot be told. Where the
-    bank does not speak it, all of the bank does.
+    ``language`` is the project's: its part of the bank stands for questions whose language cannot be told. Without one
+    (``simple``) the documents' language is the one whose questions score highest. A language that the bank does not
+    speak has all of the bank.
     """
-    languages = np.array(bank_languages())
-    found = {name: noise_threshold(scores[languages == name]) for name in NOISE_QUESTIONS}
+    languages, asked = np.array(bank_languages()), np.isfinite(scores)
+    by_name = {name: scores[asked & (languages == name)] for name in NOISE_QUESTIONS}
+    own = max(by_name, key=lambda name: float(np.median(by_name[name]))) if language == Language.SIMPLE else language
+    found = {name: _by_noise(each, own=name == own, bounds=bounds) for name, each in by_name.items()}
     if language not in found:
-        found[language] = noise_threshold(scores)
+        found[language] = found[own] if own in found else _by_noise(scores[asked], own=True, bounds=bounds)
     return Thresholds(main=language, by_noise=found)
+
+
+def _by_noise(scores: Values, *, own: bool, bounds: Bounds) -> Recommendation:
+    return noise_threshold(
+        scores,
+        percentile=NOISE_PERCENTILE if own else FOREIGN_NOISE_PERCENTILE,
+        lowest=bounds.lowest,
+        highest=bounds.highest if own else None,
+    )
 
 
 def by_questions(noise: Thresholds, asked: Sequence[Asked], scores: Values, *, bank_scores: Values) -> Thresholds:

@@ -8,6 +8,7 @@ the blob the model's own float32 numbers.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -156,11 +157,14 @@ def embed_questions(
     service: EmbeddingService,
     file: VectorFile,
     compute: bool = True,
+    seconds: float | None = None,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Embedded:
-    """The vectors of questions, from the file, else from the provider; the first failure ends the asking.
+    """The vectors of questions, from the file, else from the provider; the first failure ends the asking, and so does
+    the end of the ``seconds``.
 
-    All or none: some questions with vectors and some without would be measured as two different systems.
+    All or none: some questions with vectors and some without would be measured as two different systems. What was
+    computed is in the file all the same.
     """
     prefix = service.profile.query_prefix
     cleaned = {text: clean_text(text).strip() for text in texts}
@@ -170,7 +174,11 @@ def embed_questions(
     if missing and not compute:
         return Embedded({}, f"{len(missing)} questions have no vector in the file.")
     reason, sent, characters, tokens = None, 0, 0, 0
+    started = time.monotonic()
     for number, text in enumerate(missing, start=1):
+        if seconds is not None and time.monotonic() - started > seconds:
+            vectors, reason = {}, f"Embedding {number - 1} of {len(missing)} questions took {seconds:.0f} s."
+            break
         answer = service.embed_query(text)
         sent, characters, tokens = sent + answer.texts, characters + answer.characters, tokens + (answer.tokens or 0)
         if answer.vector is None:

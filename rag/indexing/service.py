@@ -40,13 +40,15 @@ def reindex(
     watcher: Watcher | None = None,
     run: IndexRun | None = None,
     should_stop: Callable[[], bool] | None = None,
+    background: bool = False,
 ) -> IndexRun:
     """Bring the index of some scopes (default: all) in step with the sources; returns the finished run with its report.
 
     ``run`` is a queued run to carry out instead of a new one; a queued run that asks for nothing more than this call is
-    carried out anyway. When ``should_stop`` says so, the run ends soon, ``interrupted``. Raises ``ReindexInProgress``
-    with the id of the run that holds the project, ``ProjectNotReady``, ``InvalidInput``, ``DatabaseUnavailable``, or
-    the source's own error (then the run is ``failed``); the old index stands.
+    carried out anyway. When ``should_stop`` says so, the run ends soon, ``interrupted``. ``background``: nobody
+    waits, so what is measured after the run may ask the provider. Raises ``ReindexInProgress`` with the id of the run
+    that holds the project, ``ProjectNotReady``, ``InvalidInput``, ``DatabaseUnavailable``, or the source's own error
+    (then the run is ``failed``); the old index stands.
     """
     request = Request(
         scopes=parse_scopes(scopes, sessions),
@@ -65,6 +67,17 @@ def reindex(
             _carry_out(project, request, run, lock, progress, staging)
     # Without the lock, which the next run may want at once.
     retention.tidy(project=project, run=run)
+    # Imported here: evaluating builds indexes of its own with parts of this package.
+    from rag.calibration import recalibrate_after
+
+    recalibrate_after(
+        run,
+        project=project,
+        hurried=not embed or embed_seconds is not None,
+        may_send=background,
+        watch=watcher,
+        should_stop=should_stop,
+    )
     return run
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from rag.calibration import calibrate, calibrate_by_noise, calibration_json, recalibrate_if_changed, revert
-from rag.calibration import noise as noise_module
+from rag.calibration import calibrate, calibrate_by_noise, calibration_json
 from rag.calibration import thresholds as thresholds_module
 from rag.core.errors import InvalidInput, ProjectNotReady
 from rag.evaluation import read_questions
 from rag.indexing import reindex
-from rag.models import Evaluation, EvaluationKind, IndexRun, Project, ProjectState
+from rag.models import Evaluation, EvaluationKind, Project, ProjectState
 from rag.search import answer_json, search
 from tests.conftest import MakeProject
 from tests.ollama_server import OllamaServer
@@ -42,7 +41,6 @@ BANK = {
 @pytest.fixture(autouse=True)
 def small_bank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thresholds_module, "NOISE_QUESTIONS", BANK)
-    monkeypatch.setattr(noise_module, "FEWEST_CHUNKS", 10)
 
 
 @pytest.fixture
@@ -213,57 +211,6 @@ def test_an_empty_index_has_no_noise(project: MakeProject) -> None:
     made.state = ProjectState.PAUSED
     with pytest.raises(ProjectNotReady):
         calibrate_by_noise(project=made)
-
-
-def test_the_first_reindex_calibrates_and_a_small_change_does_not_again(hybrid: Project, make_repository: Any) -> None:
-    first = recalibrate_if_changed(hybrid, IndexRun.objects.get().report)
-    assert first is not None
-    make_repository({"docs/anchor.md": "# The anchor\n\nIt is painted now.\n"})
-    assert recalibrate_if_changed(hybrid, reindex(project=hybrid).report) is None
-    hybrid.refresh_from_db()
-    assert hybrid.profile["noise"]["changed"] > 0
-
-
-def test_changes_add_up_until_a_tenth_of_the_index_has_changed(hybrid: Project, make_repository: Any) -> None:
-    recalibrate_if_changed(hybrid, IndexRun.objects.get().report)
-    done = []
-    for word in SUBJECTS[:4]:
-        make_repository({f"docs/{word}.md": f"# The {word}\n\nIt is painted now.\n"})
-        done.append(recalibrate_if_changed(hybrid, reindex(project=hybrid).report) is not None)
-    assert done == [False, False, True, False]
-
-
-def test_vectors_that_come_later_are_measured(project: MakeProject, settings: Any) -> None:
-    made = project(PAGES)
-    assert recalibrate_if_changed(made, reindex(project=made).report).hybrid is None
-    with OllamaServer() as server:
-        settings.OLLAMA_BASE_URL = server.url
-        again = recalibrate_if_changed(made, reindex(project=made).report)
-    assert again is not None and again.hybrid is not None
-
-
-def test_a_reindex_leaves_thresholds_by_questions_and_reverted_ones_alone(hybrid: Project, tmp_path: Path) -> None:
-    report = IndexRun.objects.get().report
-    calibrate(project=hybrid, questions=read_questions(question_file(tmp_path, SUBJECTS)))
-    assert recalibrate_if_changed(hybrid, report) is None
-    revert(project=hybrid)
-    assert recalibrate_if_changed(hybrid, report) is None
-    calibrate_by_noise(project=hybrid)
-    hybrid.refresh_from_db()
-    assert hybrid.profile["thresholdBy"] == "noise"
-
-
-def test_a_small_index_is_not_measured_by_itself(hybrid: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noise_module, "FEWEST_CHUNKS", 1000)
-    assert recalibrate_if_changed(hybrid, IndexRun.objects.get().report) is None
-
-
-def test_a_failing_recalibration_fails_no_reindex(hybrid: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(**_: Any) -> None:
-        raise RuntimeError("broken")
-
-    monkeypatch.setattr(noise_module, "calibrate_by_noise", broken)
-    assert recalibrate_if_changed(hybrid, IndexRun.objects.get().report) is None
 
 
 # --- Reverting and the command ----------------------------------------------------------------------------------------

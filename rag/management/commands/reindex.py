@@ -91,6 +91,10 @@ def report_lines(run: IndexRun) -> list[str]:
             cut = f", {counts['cutBySize']} cut by size" if counts["cutBySize"] else ""
             lines.append(f"          {language}: {counts['files']} files, {counts['chunks']} chunks{cut}")
     lines.append(embedding_line(report["embedding"]))
+    if report.get("calibration"):
+        lines.append(calibration_line(report["calibration"]))
+    elif report.get("calibrationDue"):
+        lines.append(f"  thresholds not measured: {report['calibrationDue']}")
     skipped = report["skippedFiles"]
     if skipped:
         lines.append(f"  skipped {len(skipped)} files")
@@ -113,3 +117,16 @@ def embedding_line(embedding: dict[str, Any]) -> str:
     elif not embedding["available"]:
         line += f"; NOT AVAILABLE: {embedding['reason']}"
     return line
+
+
+def calibration_line(calibration: dict[str, Any]) -> str:
+    """Where the thresholds stand now, and since when."""
+    found = calibration["threshold"]
+    lexical = calibration["lexicalThreshold"]
+    with_vectors = (
+        f"threshold {found['value']:.2f}" if found else f"without vectors ({calibration['vectorUnavailableReason']})"
+    )
+    return (
+        f"  thresholds measured with {calibration['questions']} general questions at {calibration['calibratedAt']}: "
+        f"{with_vectors}, by words alone {lexical['value']:.2f}"
+    )

@@ -1,0 +1,123 @@
+"""At the end of a reindex: the thresholds without labels are measured again when the index has changed by a tenth.
+
+After the run, in its process: the run is published and its lock let go, so nothing here can fail or delay it for
+others. A reindex sends nothing to a server but the passages it embeds: the general questions are embedded by the model
+in this process, by a worker, or by a ``calibrate``, once a model and installation (docs/adr/0015).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rag.calibration.asking import Hurry, Watch, has_bank_vectors
+from rag.calibration.noise import Noise, calibrate_by_noise, count_chunks, noise_json
+from rag.calibration.profile import is_automatic, store
+from rag.conf import conf
+from rag.core.errors import RagError
+from rag.models import IndexRun, Project, RunState
+from rag.provider import service_for
+from rag.search import DEFAULT_SCOPES
+
+logger = logging.getLogger(__name__)
+
+#: Share of the index that must have changed before a reindex measures the noise again.
+CHANGED_SHARE = 0.1
+#: A smaller index is not measured by itself: 390 questions would take longer than its indexing, and a percentile of
+#: scores against a handful of passages says little.
+FEWEST_CHUNKS = 50
+#: A question takes about 10 to 50 ms to embed and as long to ask: a minute each is enough for all of the bank on a slow
+#: machine, and no more than anybody waits for behind a run.
+HURRY = Hurry(embedding=60.0, asking=60.0)
+
+
+#: The provider that computes in this process: nothing is sent.
+LOCAL = "local"
+
+
+class _Stopped(Exception):
+    """Whoever carried the run out wants to end."""
+
+
+class _NotYet(Exception):
+    """It is due, and cannot be done here; says what would."""
+
+
+def recalibrate_after(
+    run: IndexRun,
+    *,
+    project: Project,
+    hurried: bool = False,
+    may_send: bool = False,
+    watch: Watch | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Noise | None:
+    """Measure the noise after a run that succeeded, where it is due, and write it into the run's report.
+
+    ``hurried``: only count what has changed; the next run that is not measures. ``may_send``: the general questions may
+    be sent to a server that has not embedded them yet. Returns what was measured, or ``None``. Never raises: a reindex
+    that is done stays done.
+    """
+    if run.state != RunState.SUCCEEDED or not conf().calibrate_on_reindex:
+        return None
+
+    def watched(phase: str, done: int, total: int) -> None:
+        if should_stop is not None and should_stop():
+            raise _Stopped
+        if watch is not None:
+            watch(phase, done, total)
+
+    try:
+        noise = _recalibrate(project, run.report, hurried=hurried, may_send=may_send, watch=watched)
+        if noise is not None:
+            found = noise_json(noise) | {"calibratedAt": project.profile["calibrated_at"]}
+            _report(run, calibration=found, calibrationDue=None)
+        return noise
+    except _NotYet as due:
+        _report(run, calibrationDue=str(due))
+    except (RagError, _Stopped, KeyboardInterrupt, SystemExit) as error:
+        logger.info("The thresholds of %s stay as they are: %s", project.slug, error or type(error).__name__)
+    except Exception:
+        logger.exception("The thresholds of %s could not be measured", project.slug)
+    return None
+
+
+def _report(run: IndexRun, **found: Any) -> None:
+    run.report = {**run.report, **found}
+    IndexRun.objects.filter(pk=run.pk).update(report=run.report)
+
+
+def _recalibrate(
+    project: Project, report: Mapping[str, Any], *, hurried: bool, may_send: bool, watch: Watch
+) -> Noise | None:
+    project.refresh_from_db(fields=["profile"])
+    if not is_automatic(project):
+        return None
+    service = service_for(project)
+    chunks, embedded = count_chunks(project, model=service.model)
+    if chunks < FEWEST_CHUNKS:
+        return None
+    scopes: Mapping[str, Any] = report.get("scopes") or {}
+    # An edited passage is one created and one deleted: it changed once.
+    changed = sum(
+        max(scopes[scope].get("created", 0), scopes[scope].get("deleted", 0))
+        for scope in DEFAULT_SCOPES
+        if scope in scopes
+    )
+    is_due, state = True, (project.profile or {}).get("noise")
+    if state is not None and project.profile.get("model") == service.profile.model:
+        since = state["changed"] + changed
+        much = CHANGED_SHARE * max(chunks, state["chunks"])
+        # Thresholds by words alone, or over few vectors, say nothing of an index that has them now.
+        is_due = since > much or (embedded > 0 and not state["hybrid"]) or embedded - state["embedded"] > much
+        if changed and (hurried or not is_due):
+            store(project=project, profile={**project.profile, "noise": {**state, "changed": since}})
+    if hurried or not is_due:
+        return None
+    if embedded and not (may_send or service.provider == LOCAL or has_bank_vectors(service)):
+        raise _NotYet(
+            f"The general questions have no vectors of {service.profile.model} yet: manage.py calibrate {project.slug} "
+            "computes them, once for all projects; so does a worker."
+        )
+    return calibrate_by_noise(project=project, hurry=HURRY, watch=watch)
