@@ -16,6 +16,8 @@ from rag.sources.mirror import mirror_path
 #: Seconds for which a remote's mirror counts as current: short beside the time between two pushes, long enough that
 #: pages and citations looked at one after the other ask the remote once.
 FRESH_SECONDS = 60
+#: Seconds for a git command that asks the remote while somebody waits for a page: a fetch of news takes one or two.
+LOOK_SECONDS = 20.0
 
 
 @contextmanager
@@ -23,7 +25,8 @@ def open_head(project: Project, *, fetch: bool = True) -> Iterator[OpenedSource]
     """The project's files at the commit its ref stands for now.
 
     ``fetch`` brings the mirror of a remote repository up to date first unless some process of this machine did within
-    ``FRESH_SECONDS``; without it the head is the one of the last fetch. Raises ``SourceUnavailable`` and its kin.
+    ``FRESH_SECONDS``; without it the head is the one of the last fetch, and a remote that was never fetched is not
+    asked. Raises ``SourceUnavailable`` and its kin.
     """
     settings = conf()
     address = parse_address(project.repository, roots=settings.repository_roots)
@@ -36,7 +39,7 @@ def open_head(project: Project, *, fetch: bool = True) -> Iterator[OpenedSource]
     mirror = mirror_path(settings.data_dir / "repositories", project.slug, address.url)
     stamp = mirror.with_name(f"{mirror.name}.fetched")
     due = fetch and not _is_fresh(stamp)
-    with open_source(project, settings=settings, fetch=due) as opened:
+    with open_source(project, settings=settings, fetch=due, patience=LOOK_SECONDS) as opened:
         if due:
             stamp.parent.mkdir(parents=True, exist_ok=True)
             stamp.touch()

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rag.conf import RagConf, conf
+from rag.core.errors import SourceUnavailable
 from rag.core.repository_address import mask, parse_address
 from rag.models import Project
 from rag.sources.git import GitRepository, GitSource
-from rag.sources.mirror import mirror_path, update_mirror
+from rag.sources.mirror import FETCH_TIMEOUT, LOCK_TIMEOUT, mirror_path, update_mirror
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,10 @@ class OpenedSource:
 
 @contextmanager
 def open_repository(
-    project: Project, *, settings: RagConf | None = None, fetch: bool = False
+    project: Project, *, settings: RagConf | None = None, fetch: bool = False, patience: float = FETCH_TIMEOUT
 ) -> Iterator[GitRepository]:
-    """The project's repository for reading; ``fetch`` brings a remote's mirror up to date first.
+    """The project's repository for reading; ``fetch`` brings a remote's mirror up to date first, within ``patience``
+    seconds a git command.
 
     Raises ``SourceRefused`` for an address that is not accepted (any more), ``SourceUnavailable`` with a plain reason.
     """
@@ -38,17 +40,28 @@ def open_repository(
         return
     directory = settings.data_dir / "repositories"
     path = mirror_path(directory, project.slug, address.url)
-    if fetch or not path.exists():
-        path = update_mirror(address, directory=directory, slug=project.slug, credentials_env=project.credentials_env)
+    if fetch:
+        path = update_mirror(
+            address,
+            directory=directory,
+            slug=project.slug,
+            credentials_env=project.credentials_env,
+            timeout=patience,
+            lock_timeout=min(patience, LOCK_TIMEOUT),
+        )
+    elif not path.exists():
+        raise SourceUnavailable("The remote repository was not fetched on this machine yet; a reindex fetches it.")
     with GitRepository(path) as repository:
         yield repository
 
 
 @contextmanager
-def open_source(project: Project, *, settings: RagConf | None = None, fetch: bool = False) -> Iterator[OpenedSource]:
-    """The project's files at its ref's commit."""
+def open_source(
+    project: Project, *, settings: RagConf | None = None, fetch: bool = False, patience: float = FETCH_TIMEOUT
+) -> Iterator[OpenedSource]:
+    """The project's files at its ref's commit; ``fetch`` and ``patience`` as in ``open_repository``."""
     settings = settings or conf()
-    with open_repository(project, settings=settings, fetch=fetch) as repository:
+    with open_repository(project, settings=settings, fetch=fetch, patience=patience) as repository:
         commit = repository.resolve(project.ref).id
         yield OpenedSource(
             source=git_source(project, repository, commit, settings=settings), repository=repository, commit=commit

@@ -73,6 +73,11 @@ def test_what_fails_after_the_fetch_does_not_fetch_again(remote: Remote, far: Pr
     assert remote.fetched == [True, False]
 
 
+def test_a_remote_that_was_never_fetched_is_not_cloned_for_who_only_looks(far: Project) -> None:
+    with pytest.raises(SourceUnavailable, match="a reindex fetches it"):
+        look(far, fetch=False)
+
+
 def test_nobody_asks_the_remote_who_was_told_not_to(remote: Remote, far: Project) -> None:
     look(far, fetch=False)
     assert remote.fetched == [False]
