@@ -55,9 +55,11 @@ SHIFT = 25
 #: Different words of a chunk (mean, deviation, least, most), times that one comes again, and stop words for each.
 DIFFERENT, AGAIN, STOP_SHARE = (70, 18, 10, 110), 0.55, 0.8
 STOP_WORDS = (
-    "the of and to a in is that it was for on are as with his they at be this from have or by not but what all were"
-    " when we there can an your which their if do will each how them then she so these him her has some no more than"
-).split()
+    *("the", "of", "and", "to", "a", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his"),
+    *("they", "at", "be", "this", "from", "have", "or", "by", "not", "but", "what", "all", "were", "when", "we"),
+    *("there", "can", "an", "your", "which", "their", "if", "do", "will", "each", "how", "them", "then", "she"),
+    *("so", "these", "him", "her", "has", "some", "no", "more", "than"),
+)
 CHUNKS_OF_A_FILE, FOLDERS = 10, 20
 PREFIX = "docs/part-07/"
 TOP = 50

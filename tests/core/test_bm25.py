@@ -169,7 +169,22 @@ def test_the_best_k_come_with_all_that_tie_with_the_last(
     every.sort(key=lambda found: -found[2])
     border = every[k - 1][2] if 0 < k <= len(every) else 0.0
     expected = [found for found in every if found[2] >= border] if k else []
-    assert top_k(scores, k, allowed=allowed) == expected
+    for heap in (1, 2, 3, bm25.HEAP):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bm25, "HEAP", heap)
+            assert top_k(scores, k, allowed=allowed) == expected
+
+
+@pytest.mark.parametrize("matching", [1.0, 0.2, 0.002, 0.0])
+@pytest.mark.parametrize("different", [5, 50_000])
+def test_of_many_scores_the_best_are_those_of_sorting_all(matching: float, different: int) -> None:
+    rng = np.random.default_rng(4)
+    for size in (3199, 3200, 12_345):
+        values = rng.integers(1, different + 1, size) * (rng.random(size) < matching) / 7
+        ordered = sorted(((-value, place) for place, value in enumerate(values.tolist()) if value > 0))
+        last = ordered[:50][-1:]
+        expected = [(Scope.DOCS, place, -value) for value, place in ordered if value <= last[0][0]]
+        assert top_k({Scope.DOCS: values}, 50) == expected
 
 
 lists = st.dictionaries(st.integers(0, 2**31 - 1), st.integers(1, 65_535), max_size=20)

@@ -10,10 +10,11 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rag.core import bm25
 from rag.core.bm25 import K1, B, field_weights
 from rag.core.query import query_words
 from rag.core.types import Scope, SearchFilter
@@ -163,18 +164,36 @@ FILTERS: list[tuple[tuple[Scope, ...], str]] = [
 ]
 
 
+def assert_best_are_those_of_plain_bm25(project: Project, question: str, where: SearchFilter) -> None:
+    expected = plain_bm25(project, question, where)
+    languages = scope_languages(project_id=project.pk, scopes=where.scopes, using="default")
+    for limit in (50, 7):
+        found = Bm25Retriever(languages=languages).retrieve(query_words(question), where, limit=limit)
+        best = sorted(expected.items(), key=lambda item: (-item[1], item[0]))[:limit]
+        assert [candidate.rank for candidate in found] == list(range(1, len(best) + 1))
+        assert [candidate.score for candidate in found] == pytest.approx([value for _, value in best])
+        for candidate in found:
+            assert candidate.score == pytest.approx(expected[candidate.chunk_id])
+        assert Chunk.objects.filter(pk__in=[candidate.chunk_id for candidate in found]).count() == len(found)
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize(("scopes", "prefix"), FILTERS)
-def test_the_top_50_are_those_of_plain_bm25_over_all_rows(
-    harbour: Project, question: str, scopes: tuple[Scope, ...], prefix: str
+def test_the_best_are_those_of_plain_bm25_over_all_rows(
+    harbour: Project, monkeypatch: pytest.MonkeyPatch, question: str, scopes: tuple[Scope, ...], prefix: str
 ) -> None:
-    where = SearchFilter(project_id=harbour.pk, scopes=scopes, path_prefix=prefix)
-    expected = plain_bm25(harbour, question, where)
-    retriever = Bm25Retriever(languages=scope_languages(project_id=harbour.pk, scopes=scopes, using="default"))
-    found = retriever.retrieve(query_words(question), where, limit=50)
-    best = sorted(expected.items(), key=lambda item: (-item[1], item[0]))[:50]
-    assert [candidate.rank for candidate in found] == list(range(1, len(best) + 1))
-    assert [candidate.score for candidate in found] == pytest.approx([value for _, value in best])
-    for candidate in found:
-        assert candidate.score == pytest.approx(expected[candidate.chunk_id])
-    assert Chunk.objects.filter(pk__in=[candidate.chunk_id for candidate in found]).count() == len(found)
+    # So few chunks would be compared one by one otherwise.
+    monkeypatch.setattr(bm25, "HEAP", 2)
+    assert_best_are_those_of_plain_bm25(harbour, question, SearchFilter(harbour.pk, scopes, path_prefix=prefix))
+
+
+def test_they_are_so_at_once_after_each_reindex_of_one_transaction(
+    harbour: Project, make_repository: MakeRepository
+) -> None:
+    where = SearchFilter(harbour.pk, (Scope.DOCS, Scope.ADR))
+    for commit in ({"docs/3.md": "# Toll\n\nThe toll of the toll.\n"}, {"docs/3.md": None, "docs/4.md": "# Berth\n"}):
+        assert_best_are_those_of_plain_bm25(harbour, "toll of the berth", where)
+        make_repository(commit)
+        with transaction.atomic():
+            reindex(project=harbour)
+            assert_best_are_those_of_plain_bm25(harbour, "toll of the berth", where)
