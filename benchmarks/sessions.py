@@ -33,7 +33,7 @@ MECHANISM = ("agent.status", "tool.call", "tool.result")
 DIMENSIONS = 768
 #: The stub's vectors lie in clusters, as those of real texts do; a text's is made of two of its cluster's halves, so
 #: that hardly any two texts have the same.
-CLUSTERS, VARIANTS = 50, 40
+CLUSTERS, VARIANTS = 50, 128
 #: Length of what makes a half differ from its cluster's centre, as a share of the centre's.
 SPREAD = 0.5
 
