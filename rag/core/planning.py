@@ -7,6 +7,7 @@ position, so an edit above a chunk moves its lines and keeps its id, its vector 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,9 @@ from rag.core.types import ChunkData, Passage, Scope
 #: Our namespace for chunk ids: version 5 of the DNS namespace and ``chunks.ragproject.invalid``. Never change it: every
 #: saved citation holds ids made with it.
 CHUNK_NAMESPACE = UUID("c9a9acd5-8337-523f-8eba-2f6c9b7a8b73")
+
+#: A line that names the package or namespace of what follows (Go, Java, Kotlin, Scala; PHP, C#, C++).
+_PACKAGE_CLAUSE = re.compile(r"^[ \t]*(?:package|namespace)[ \t].*(?:\n|\Z)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +194,21 @@ def content_hash(text: str) -> str:
 def embedding_text(chunk: Embeddable) -> str:
     """The text that is embedded for a chunk, without the model's prefix; what is shown is the content alone.
 
-    Documents: title, heading trail, content. Sessions: title, content. Code: path, split name, split signature, the
-    enclosing declaration, content (measured with e5-small: a question that shares no word with a function finds it at
-    rank 2 to 7, by its code alone at 2 to 16).
+    Documents: title, heading trail, content. Sessions: title, content. Code: path, name, signature, enclosing
+    declarations, content, of which all but the path and the declarations are divided into words, and package clauses,
+    which every function of a file shares, left out. Measured with e5-small: in spf13/cobra two questions that share no
+    word with a function find it at rank 3 and 4 of 291 symbols, 10 and 7 with the content as it is written.
     """
+    content = chunk.content
     if chunk.scope == Scope.CODE:
-        above = [chunk.origin_key, phrase_terms(chunk.symbol), phrase_terms(chunk.signature), chunk.context]
+        declared = _PACKAGE_CLAUSE.sub("", chunk.context)
+        above = [chunk.origin_key, phrase_terms(chunk.symbol), phrase_terms(chunk.signature), declared]
+        content = phrase_terms(_PACKAGE_CLAUSE.sub("", content)) or content
     else:
         trail = [heading for heading in chunk.heading_path if heading != chunk.title]
         above = [chunk.title, " > ".join(trail)]
     header = "\n".join(line for line in above if line.strip())
-    return f"{header}\n\n{chunk.content}" if header else chunk.content
+    return f"{header}\n\n{content}" if header else content
 
 
 def _state(chunk: ChunkData | ExistingChunk) -> tuple[object, ...]:

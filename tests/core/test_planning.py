@@ -120,11 +120,35 @@ def test_a_document_is_embedded_with_its_title_and_heading_trail() -> None:
 
 def test_code_is_embedded_with_its_path_and_its_names_in_words() -> None:
     (chunk,) = chunks(
-        passage("{}", symbol="safeJoin", signature="func safeJoin(root string)", context="package guard"),
+        passage(
+            "func safeJoin(root string) {\n\treturn filepath.Join(root)\n}",
+            symbol="safeJoin",
+            signature="func safeJoin(root string)",
+            context="package guard",
+        ),
         path="app/guard.go",
         scope=Scope.CODE,
     )
-    assert embedding_text(chunk) == "app/guard.go\nsafe join\nfunc safe join root string\npackage guard\n\n{}"
+    assert embedding_text(chunk) == (
+        "app/guard.go\nsafe join\nfunc safe join root string\n\n"
+        "func safe join root string return filepath join root"
+    )
+    assert chunk.embedding_hash == content_hash(embedding_text(chunk))
+
+
+def test_code_is_embedded_with_the_class_around_it_but_not_with_its_package() -> None:
+    text = "package guard;\n\nboolean fits() {}"
+    (chunk,) = chunks(
+        passage(text, symbol="Guard.fits", signature="boolean fits()", context="package guard;\nclass Guard"),
+        path="Guard.java",
+        scope=Scope.CODE,
+    )
+    assert embedding_text(chunk) == "Guard.java\nguard fits\nboolean fits\nclass Guard\n\nboolean fits"
+
+
+def test_code_without_a_word_is_embedded_as_it_is() -> None:
+    (chunk,) = chunks(passage("{}"), path="a.c", scope=Scope.CODE)
+    assert embedding_text(chunk) == "a.c\n\n{}"
 
 
 def test_a_passage_with_nothing_above_is_embedded_alone() -> None:
