@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from django.db.models import Count, Q
 from django.utils import timezone
 
 from rag.calibration.asking import DATABASE, Hurry, NotMeasured, Watch, ask_bank, bank_vectors
@@ -135,7 +136,8 @@ def count_chunks(project: Project, *, model: str) -> tuple[int, int]:
     rows = Chunk.objects.using(DATABASE).filter(
         project_id=project.pk, scope__in=[str(scope) for scope in DEFAULT_SCOPES]
     )
-    return rows.count(), rows.filter(embedding_model=model).count()
+    found = rows.aggregate(chunks=Count("pk"), embedded=Count("pk", filter=Q(embedding_model=model)))
+    return found["chunks"], found["embedded"]
 
 
 def noise_json(noise: Noise) -> dict[str, Any]:

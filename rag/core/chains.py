@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
@@ -141,5 +141,26 @@ def split_chain(chain: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     return " ".join(words), tuple(dict.fromkeys(wholes)), tuple(dict.fromkeys(characters))
 
 
-#: ``split_chain`` for chains of at most ``MAX_IDENTIFIER_CHARS``: a text says most things more than once.
-split_short_chain = lru_cache(maxsize=32768)(split_chain)
+#: Chains of at most ``MAX_IDENTIFIER_CHARS`` that are remembered: a text says most things more than once.
+MAX_REMEMBERED = 32768
+
+
+class Division(NamedTuple):
+    """What ``split_chain`` finds; a chain without a word has no wholes either."""
+
+    words: str
+    wholes: tuple[str, ...]
+    characters: tuple[str, ...]
+
+
+class SplitChains(dict[str, "str | Division"]):
+    """``split_chain`` by chain, remembered: just its words where it has no more, which is nearly everywhere."""
+
+    def __missing__(self, chain: str) -> str | Division:
+        found = Division(*split_chain(chain))
+        split = found if found.words and (found.wholes or found.characters) else found.words
+        if len(chain) <= MAX_IDENTIFIER_CHARS:
+            if len(self) >= MAX_REMEMBERED:
+                self.clear()
+            self[chain] = split
+        return split

@@ -35,7 +35,7 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 
 from rag.core.accents import folded_variants, normalise
-from rag.core.chains import MAX_IDENTIFIER_CHARS, chain_pattern, split_chain, split_short_chain
+from rag.core.chains import SplitChains, chain_pattern
 from rag.core.types import Scope
 
 #: Raise it when the same text gives other terms than before: stored chunks then need their terms again.
@@ -131,17 +131,20 @@ def _terms(text: str, language: str) -> tuple[str, str]:
 _field_terms = lru_cache(maxsize=4096)(_terms)
 
 
+_split_chains = SplitChains()
+
+
 def _read(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Words separated by spaces; wholes; characters."""
     text = normalise(text)
-    chains = chain_pattern(text).findall(text)
-    split = split_short_chain if max(map(len, chains), default=0) <= MAX_IDENTIFIER_CHARS else split_chain
-    read = [terms for terms in map(split, chains) if terms[0]]
+    read = list(map(_split_chains.__getitem__, chain_pattern(text).findall(text)))
+    words = [found if isinstance(found, str) else found.words for found in read]
     wholes: dict[str, None] = {}
     characters: dict[str, None] = {}
-    for _, chain_wholes, chain_characters in [terms for terms in read if terms[1] or terms[2]]:
-        wholes.update(dict.fromkeys(chain_wholes))
-        characters.update(dict.fromkeys(chain_characters))
+    for found in read:
+        if not isinstance(found, str):
+            wholes.update(dict.fromkeys(found.wholes))
+            characters.update(dict.fromkeys(found.characters))
     if "#" in text or "++" in text:
         wholes.update((_NAMES[name.lower()], None) for name in _NAMED.findall(text))
-    return " ".join([terms[0] for terms in read]), tuple(wholes), tuple(characters)
+    return " ".join(filter(None, words)), tuple(wholes), tuple(characters)

@@ -79,8 +79,8 @@ class ProjectLock:
 
     def await_publisher(self) -> None:
         """Wait until a run that lost this lock while it was publishing has ended that, one way or the other."""
-        self.execute("SELECT pg_advisory_lock(%s, %s)", [PUBLISH_SPACE, self.project_id])
-        self.execute("SELECT pg_advisory_unlock(%s, %s)", [PUBLISH_SPACE, self.project_id])
+        place = [PUBLISH_SPACE, self.project_id]
+        self.execute("SELECT pg_advisory_lock(%s, %s), pg_advisory_unlock(%s, %s)", [*place, *place])
 
     def release(self) -> None:
         """Let go. Closing the connection frees the lock too, but the server takes a moment to notice."""

@@ -20,7 +20,7 @@ from rag.indexing.runs import finish
 from rag.indexing.sessions import SessionChanges
 from rag.indexing.staging import Staging
 from rag.indexing.swap import Swap, SwapCounts, has_vectors, standing_counts
-from rag.indexing.vectors import EmbeddingTally
+from rag.indexing.vectors import BY_HASH, EmbeddingTally
 from rag.models import ComputedVector, IndexRun, Project, RunState, Session
 
 T = TypeVar("T")
@@ -44,10 +44,10 @@ ON CONFLICT (project_id, scope) DO UPDATE SET commit = excluded.commit, tree = e
     fingerprint = excluded.fingerprint, language = excluded.language, updated_at = excluded.updated_at
 """
 
-_DROP_TAKEN = """
+_DROP_TAKEN = f"""
 DELETE FROM rag_computedvector v USING rag_chunk h
 WHERE v.project_id = %(project)s AND h.project_id = v.project_id AND h.embedding_hash = v.text_hash
-  AND h.embedding_model = v.model
+  AND {BY_HASH} = v.model
 """
 
 

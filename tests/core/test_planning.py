@@ -130,8 +130,7 @@ def test_code_is_embedded_with_its_path_and_its_names_in_words() -> None:
         scope=Scope.CODE,
     )
     assert embedding_text(chunk) == (
-        "app/guard.go\nsafe join\nfunc safe join root string\n\n"
-        "func safe join root string return filepath join root"
+        "app/guard.go\nsafe join\nfunc safe join root string\n\nfunc safe join root string return filepath join root"
     )
     assert chunk.embedding_hash == content_hash(embedding_text(chunk))
 

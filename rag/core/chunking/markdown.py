@@ -25,6 +25,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from rag.core.chunking.condensing import condensed
 from rag.core.chunking.front_matter import read_front_matter
 from rag.core.chunking.graphemes import grapheme_start
 from rag.core.chunking.lines import LineIndex
@@ -172,6 +173,7 @@ def _outline(source: str) -> _Outline:
     text = text.replace("\0", "\ufffd")
     if not _CANDIDATE.search(text):
         return _Outline(front.end, title)
+    text, starts = condensed(text, starts) or (text, starts)
     try:
         return _parse(text, starts, front.end, title)
     except Exception:
