@@ -10,12 +10,13 @@ of the sets scifact, chroma-general and cosqa match 32, 21 and 12 % of their chu
 about a single subject more.)
 
     RAG_DATA_DIR=/tmp/bench/var .venv/bin/python benchmarks/lexical.py --chunks 200000
-    pip install bm25s   # to be compared as well; never a dependency of the product
+    pip install bm25s numba  # to be compared as well; never dependencies of the product
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import logging
 import os
 import statistics
@@ -188,20 +189,28 @@ def filled(text: Text, scopes: list[Scope]) -> Project | None:
     return project if same and sum(count for _, count in counts) == len(text.chunks) else None
 
 
-def bm25s_system(text: Text) -> Callable[[str, bool], object] | None:
-    """bm25s in memory over the same words, where it is installed."""
+def bm25s_systems(text: Text) -> dict[str, Callable[[str, bool], object]]:
+    """bm25s in memory over the same words, where it is installed; compiled as well where numba is."""
     try:
         import bm25s  # type: ignore[import-not-found]
     except ImportError:
-        return None
+        return {}
     logging.getLogger("bm25s").setLevel(logging.WARNING)
-    model = bm25s.BM25(k1=1.5, b=0.75)
-    model.index([[text.words[n] for n in chunk.tolist()] for chunk in text.chunks], show_progress=False)
-    files = np.arange(len(text.chunks)) // CHUNKS_OF_A_FILE
+    texts = [[text.words[n] for n in chunk.tolist()] for chunk in text.chunks]
+    files = np.arange(len(texts)) // CHUNKS_OF_A_FILE
     mask = np.array([path_of(n).startswith(PREFIX) for n in range(files.max() + 1)])[files].astype(np.float32)
-    return lambda question, narrowed: model.retrieve(
-        [question.split()], k=TOP, show_progress=False, weight_mask=mask if narrowed else None
-    )
+
+    def system(backend: str) -> Callable[[str, bool], object]:
+        model = bm25s.BM25(k1=1.5, b=0.75, backend=backend)
+        model.index(texts, show_progress=False)
+        return lambda question, narrowed: model.retrieve(
+            [question.split()], k=TOP, show_progress=False, weight_mask=mask if narrowed else None
+        )
+
+    found = {"bm25s (memory)": system("numpy")}
+    if importlib.util.find_spec("numba"):
+        found["bm25s (numba)"] = system("numba")
+    return found
 
 
 def main() -> None:
@@ -230,9 +239,7 @@ def main() -> None:
             query_words(question), where[narrowed], limit=TOP
         ),
     }
-    in_memory = bm25s_system(text)
-    if in_memory is not None:
-        systems["bm25s (memory)"] = in_memory
+    systems |= bm25s_systems(text)
     questions = make_questions(text, options.questions + 1, np.random.default_rng(options.seed))
     matched = [
         sum(int(np.count_nonzero(s)) for s in bm25.score(query_words(q), where[False]).scores.values())
