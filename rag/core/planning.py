@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from rag.core.bm25 import field_weights
+from rag.core.code_words import code_words
 from rag.core.terms import chunk_terms, count_words, phrase_terms
 from rag.core.types import ChunkData, Passage, Scope
 
@@ -194,16 +196,22 @@ def content_hash(text: str) -> str:
 def embedding_text(chunk: Embeddable) -> str:
     """The text that is embedded for a chunk, without the model's prefix; what is shown is the content alone.
 
-    Documents: title, heading trail, content. Sessions: title, content. Code: path, name, signature, enclosing
-    declarations, content, of which all but the path and the declarations are divided into words, and package clauses,
-    which every function of a file shares, left out. Measured with e5-small: in spf13/cobra two questions that share no
-    word with a function find it at rank 3 and 4 of 291 symbols, 10 and 7 with the content as it is written.
+    Documents: title, heading trail, content. Sessions: title, content. Code: path without its ending, name, signature,
+    enclosing declarations and content as words (``code_words``), without package clauses, which every function of a
+    file shares. Measured with e5-small: in spf13/cobra two questions that share no word with a function find it first
+    of 291 symbols in both languages, at rank 10 and 7 with path and content as they are written.
     """
     content = chunk.content
     if chunk.scope == Scope.CODE:
         declared = _PACKAGE_CLAUSE.sub("", chunk.context)
-        above = [chunk.origin_key, phrase_terms(chunk.symbol), phrase_terms(chunk.signature), declared]
-        content = phrase_terms(_PACKAGE_CLAUSE.sub("", content)) or content
+        path = PurePosixPath(chunk.origin_key)
+        above = [
+            phrase_terms(str(path.with_suffix("")) if path.suffix else str(path)),
+            phrase_terms(chunk.symbol),
+            code_words(chunk.signature),
+            declared,
+        ]
+        content = code_words(_PACKAGE_CLAUSE.sub("", content)) or content
     else:
         trail = [heading for heading in chunk.heading_path if heading != chunk.title]
         above = [chunk.title, " > ".join(trail)]
