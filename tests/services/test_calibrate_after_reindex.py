@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings as settings_of_django
+from django.core.management import call_command
 
 from rag.calibration import asking as asking_module
 from rag.calibration import automatic, calibrate_by_noise, revert
@@ -259,3 +261,21 @@ def test_asking_that_takes_too_long_counts_what_was_asked_if_that_is_enough(
     found = reindex(project=made).report["calibration"]
     assert 6 <= found["questions"] < BANK_SIZE
     assert set(found["threshold"]["byLanguage"]) == {"english", "russian", "portuguese"}
+
+
+def test_the_command_says_what_was_measured_and_when_or_what_is_to_be_done(
+    project: MakeProject, ollama: OllamaServer
+) -> None:
+    made = project(PAGES)
+    assert "  thresholds not measured: The general questions have no vectors of nomic-embed-text yet" in printed(made)
+    calibrate_by_noise(project=made)
+    Project.objects.filter(pk=made.pk).update(profile={})
+    line = next(line for line in printed(made).splitlines() if "thresholds" in line)
+    made.refresh_from_db()
+    assert f"measured with {BANK_SIZE} general questions at {made.profile['calibrated_at']}: threshold" in line
+
+
+def printed(project: Project) -> str:
+    out = io.StringIO()
+    call_command("reindex", project.slug, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
