@@ -196,8 +196,8 @@ def with_labels(one: Set, scores: Scores, bounds: Bounds) -> Answered:
             bank_scores=scores["general"],
         ).values()
         thresholds = by_language(own_texts, values, one.language)
-        kept[mine], gap[mine] = ((scores[name] >= thresholds)[mine] for name in ("own", "gap"))
-        answered[other] = (scores["foreign"] >= by_language(foreign_texts, values, one.language))[other]
+        found = above(scores, thresholds, by_language(foreign_texts, values, one.language))
+        kept[mine], gap[mine], answered[other] = found.kept[mine], found.gap[mine], found.answered[other]
     return Answered(kept, answered, gap)
 
 
@@ -212,5 +212,13 @@ def texts_of(one: Set) -> tuple[list[str], list[str]]:
 
 
 def above(scores: Scores, own: Values | float, foreign: Values | float) -> Answered:
-    """Which questions are answered: the own ones, the foreign ones, and the own ones without their answers."""
-    return Answered(scores["own"] >= own, scores["foreign"] >= foreign, scores["gap"] >= own)
+    """Which questions are answered: the own ones, the foreign ones, and the own ones without their answers.
+
+    A score of 0 is no passage at all, whatever the threshold.
+    """
+    return Answered(
+        *(
+            (scores[name] >= least) & (scores[name] > 0)
+            for name, least in (("own", own), ("foreign", foreign), ("gap", own))
+        )
+    )
