@@ -123,6 +123,9 @@ def carry_out(run_id: UUID, *, should_stop: Callable[[], bool]) -> None:
     ``should_stop`` says that the worker is about to end, the run is interrupted and another one queued that goes on.
     """
     run = IndexRun.objects.select_related("project", "requested_by").filter(pk=run_id).first()
+    if run is not None and run.state == RunState.INTERRUPTED:
+        # The job is tried again: the database was lost before the run that goes on could be queued.
+        _go_on(run, died=False)
     if run is None or run.state != RunState.QUEUED:
         return
     request = Request.from_options(run.options)
@@ -246,21 +249,25 @@ def _is_stalled(job: ProcrastinateJob) -> bool:
     return not ProcrastinateEvent.objects.filter(job_id=job.pk, type="started", at__gt=begun_before).exists()
 
 
-def _go_on(run: IndexRun, *, died: bool) -> None:
-    """Queue a run that goes on with an interrupted one, unless somebody has asked for another meanwhile."""
+def _go_on(run: IndexRun, *, died: bool) -> bool:
+    """Queue a run that goes on with an interrupted one; True when it was.
+
+    Not where one was queued already, somebody has asked for another meanwhile, or another has done what was asked for.
+    """
     request = Request.from_options(run.options)
     attempt = run.attempt + int(died)
     if attempt > MOST_ATTEMPTS:
         logger.warning("%s workers died over a reindex of %s; it waits to be asked for again", attempt - 1, run.project)
-        return
+        return False
     with transaction.atomic():
         project = _lock(run.project)
         try:
             check_ready(project)
         except ProjectNotReady:
-            return
-        if active_run(project) is not None:
-            return
+            return False
+        is_continued = IndexRun.objects.filter(continues=run).exists()
+        if is_continued or active_run(project) is not None or _is_done_since(run, request):
+            return False
         _queue(
             project,
             request,
@@ -269,6 +276,14 @@ def _go_on(run: IndexRun, *, died: bool) -> None:
             continues=run,
             attempt=attempt,
         )
+    return True
+
+
+def _is_done_since(run: IndexRun, request: Request) -> bool:
+    """Whether a run that began after this one has done all that its request asked for."""
+    began = run.started_at or run.created_at
+    done = IndexRun.objects.filter(project=run.project, state=RunState.SUCCEEDED, started_at__gt=began)
+    return any(Request.from_options(options).covers(request) for options in done.values_list("options", flat=True))
 
 
 def _close_dead(run: IndexRun) -> bool:
@@ -291,9 +306,7 @@ def _forget_jobs() -> int:
     found = 0
     # A worker that lost the database after it had closed the run's row could not queue the next.
     for run in IndexRun.objects.filter(job_id__in=left, state=RunState.INTERRUPTED).select_related("project"):
-        if not IndexRun.objects.filter(continues=run).exists():
-            _go_on(run, died=True)
-            found += 1
+        found += _go_on(run, died=True)
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM procrastinate_jobs WHERE id = ANY(%s) AND status = 'doing'", [left])
     return found

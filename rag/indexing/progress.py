@@ -8,7 +8,7 @@ from collections.abc import Callable
 from django.utils import timezone
 
 from rag.core.errors import RagError
-from rag.indexing.lock import ProjectLock
+from rag.indexing.lock import LostLock, ProjectLock
 from rag.models import IndexRun, RunState
 
 #: Seconds between two writes of the run's row: often enough to watch, rare enough to cost nothing.
@@ -76,6 +76,11 @@ class Progress:
         """Count on; raises :class:`Cancelled` or :class:`Stopped` soon after somebody asked for it."""
         self.run.done += count
         self._report(force=False)
+
+    def check_lock(self) -> None:
+        """Raise ``LostLock`` when the run does not hold its project any more: another one may be at work."""
+        if not self._lock.is_held():
+            raise LostLock
 
     def _report(self, *, force: bool) -> None:
         run = self.run

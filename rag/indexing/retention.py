@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
 
 from rag.conf import conf
@@ -34,21 +34,26 @@ def tidy(*, project: Project, run: IndexRun) -> None:
     """Leave things in order after a run that succeeded; what fails here changes nothing that counts."""
     if run.state != RunState.SUCCEEDED:
         return
-    cutoff = timezone.now() - timedelta(days=conf().retired_days)
-    # In one statement: nothing refers to them.
-    expired = RetiredChunk.objects.filter(project=project, retired_at__lt=cutoff)
-    expired._raw_delete(expired.db)
     scopes = run.report.get("scopes", {}).values()
     created = sum(scope["created"] for scope in scopes)
     deleted = sum(scope["deleted"] for scope in scopes)
     embedded = run.report.get("embedding", {}).get("embedded", 0)
-    if connection.in_atomic_block or not (created or deleted or embedded):
-        return
     try:
-        _put_in_order(changed=created + deleted, dead=deleted, embedded=embedded)
-    except DatabaseError:
-        # Only the tables' owner may; autovacuum does the same later.
+        _expire_retired(project)
+        if not connection.in_atomic_block and (created or deleted or embedded):
+            _put_in_order(changed=created + deleted, dead=deleted, embedded=embedded)
+    except (DatabaseError, InterfaceError):
+        # The connection was lost, or the tables are another owner's; the next run and autovacuum do the same later.
         logger.info("The tables could not be put in order after the run %s", run.pk, exc_info=True)
+        if not connection.in_atomic_block and not connection.is_usable():
+            connection.close()  # whoever called gets a new one
+
+
+def _expire_retired(project: Project) -> None:
+    cutoff = timezone.now() - timedelta(days=conf().retired_days)
+    # In one statement: nothing refers to them.
+    expired = RetiredChunk.objects.filter(project=project, retired_at__lt=cutoff)
+    expired._raw_delete(expired.db)
 
 
 def _put_in_order(*, changed: int, dead: int, embedded: int) -> None:

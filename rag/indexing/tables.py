@@ -5,10 +5,12 @@ They live on the thread's connection, from the first row until the run ends, acr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from struct import pack
 from typing import Any
 
+import psycopg
 from django.db import connection
 
 #: Rows from which a table gets statistics before it is joined: below, a bad plan costs nothing.
@@ -85,16 +87,14 @@ def execute(statement: str, parameters: dict[str, Any]) -> int:
 
 def copy_rows(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """``COPY`` rows into a table, in the connection's transaction or a short one of its own."""
-    names = ", ".join(columns)
-    with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN") as copy:
+    with _copying(f"COPY {table} ({', '.join(columns)}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
 
 
 def copy_binary(table: str, columns: Sequence[str], rows: Iterable[Sequence[bytes]]) -> None:
     """``COPY`` rows whose fields are in PostgreSQL's binary format already."""
-    names = ", ".join(columns)
-    with connection.cursor() as cursor, cursor.copy(f"COPY {table} ({names}) FROM STDIN (FORMAT BINARY)") as copy:
+    with _copying(f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)") as copy:
         pieces = [_COPY_HEADER]
         held = 0
         for row in rows:
@@ -106,3 +106,12 @@ def copy_binary(table: str, columns: Sequence[str], rows: Iterable[Sequence[byte
                 copy.write(b"".join(pieces))
                 pieces, held = [], 0
         copy.write(b"".join((*pieces, _COPY_END)))
+
+
+@contextmanager
+def _copying(statement: str) -> Iterator[psycopg.Copy]:
+    """A ``COPY`` under way. Its errors are Django's, like those of every other statement: psycopg's own would not be
+    known for what they are, a lost connection among them.
+    """
+    with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:
+        yield copy

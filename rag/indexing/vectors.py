@@ -71,7 +71,7 @@ SELECT t.text_hash, {_TEXT} FROM rag_run_text t JOIN rag_chunk c ON c.id = t.chu
 WHERE NOT t.is_staged AND t.number BETWEEN %(first)s AND %(last)s
 """
 
-# Another process may have lost its lock without knowing yet, and write the same vector.
+# Another process may have lost its lock in the moment after it looked, and write the same vector.
 _KEEP = """
 INSERT INTO rag_computedvector (project_id, model, text_hash, run_id, embedding, truncated)
 SELECT %(project)s, %(model)s, text_hash, %(run)s, embedding, truncated FROM rag_run_vector
@@ -148,7 +148,7 @@ class Embedding:
         if not first:
             return tally
         tally.available = True
-        if not self._embed(first, service, tally):
+        if not self._embed(first, service, tally, progress):
             return tally
         total = self._collect()
         progress.start("embedding", len(first) + total)
@@ -157,13 +157,19 @@ class Embedding:
             if deadline is not None and time.monotonic() > deadline:
                 tally.stop(f"The time for embedding ({seconds:g} s) was over; the next run goes on.")
                 break
-            if not self._embed(rows, service, tally):
+            if not self._embed(rows, service, tally, progress):
                 break
             progress.advance(len(rows))
         return tally
 
-    def _embed(self, rows: Sequence[_Row], service: EmbeddingService, tally: EmbeddingTally) -> bool:
-        """Embed one batch and commit what came; False when the provider is away."""
+    def _embed(
+        self, rows: Sequence[_Row], service: EmbeddingService, tally: EmbeddingTally, progress: Progress
+    ) -> bool:
+        """Embed one batch and commit what came; False when the provider is away.
+
+        Without the project's lock nothing is kept (``LostLock``): the run that has it now may have sent the same texts,
+        and each vector is to be computed, kept and counted once.
+        """
         outcome = service.embed_documents([embedding_text(row) for row in rows])
         tally.count(outcome)
         truncated = set(outcome.truncated)
@@ -185,6 +191,8 @@ class Embedding:
                 characters=outcome.characters,
                 tokens=outcome.tokens,
             )
+            # Last, when all is written: what a next run finds to do it finds after this.
+            progress.check_lock()
         if not outcome.available:
             tally.stop(outcome.reason)
         return outcome.available

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from rag.core.bm25 import unpack, unpack_lengths
 from rag.indexing import reindex
-from rag.models import Chunk, ComputedVector, Posting, Project, RetiredChunk, ScopeIndex, SourceFile
+from rag.models import Chunk, ComputedVector, Posting, Project, RetiredChunk, ScopeIndex, Session, SourceFile
 
 #: Of a chunk everything but its ordinal and its times.
 COLUMNS = (
@@ -89,6 +89,9 @@ def forget_index(project: Project) -> None:
     """Remove everything that runs have made of the project."""
     for model in (Chunk, Posting, ScopeIndex, SourceFile, RetiredChunk, ComputedVector):
         model.objects.filter(project=project).delete()
+    Session.objects.filter(project=project).update(
+        indexed_message_count=None, indexed_fingerprint="", indexed_at=None, chunk_count=0
+    )
 
 
 def built_aside(project: Project, *, commits: bool = True) -> dict[str, Any]:

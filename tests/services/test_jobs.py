@@ -238,6 +238,36 @@ def test_nobody_goes_on_where_somebody_has_asked_again(project: MakeProject) -> 
     assert list(IndexRun.objects.filter(state="queued")) == [again]
 
 
+def test_nobody_goes_on_with_what_another_run_has_done_since(project: MakeProject) -> None:
+    made = project(FILES)
+    dead = dead_run(made, started_at=timezone.now())
+    reindex(project=made)
+    dead.refresh_from_db()
+    assert dead.state == "interrupted" and job_of(dead).status == "doing"
+    assert jobs.rescue() == 0
+    assert job_of(dead) is None
+    assert not IndexRun.objects.filter(state="queued").exists()
+
+
+def test_what_asked_for_more_than_another_run_has_done_is_gone_on_with(project: MakeProject) -> None:
+    made = project(FILES)
+    dead = dead_run(made, started_at=timezone.now())
+    reindex(project=made, scopes=["docs"])
+    assert jobs.rescue() == 1
+    assert IndexRun.objects.get(state="queued").continues == dead
+
+
+def test_a_run_whose_worker_lost_the_database_before_it_could_queue_the_next_is_gone_on_with(
+    project: MakeProject,
+) -> None:
+    run = jobs.enqueue(project=project(FILES))
+    IndexRun.objects.update(state="interrupted", started_at=timezone.now())
+    # Its job failed with the database, and is tried again; twice, because the answer to the first time may be lost.
+    for _ in range(2):
+        jobs.carry_out(run.pk, should_stop=never)
+        assert IndexRun.objects.get(state="queued").continues == run
+
+
 def test_a_living_run_is_left_alone(project: MakeProject) -> None:
     run = dead_run(project(FILES))
     with ProjectLock(run.project_id) as lock:
@@ -337,6 +367,24 @@ def test_a_stopped_worker_interrupts_its_run_and_the_next_worker_goes_on(
     assert IndexRun.objects.get(continues=run).state == "succeeded"
     assert len(ollama.texts) == len(set(ollama.texts))
     assert_as_built_from_nothing(made)
+
+
+def test_a_worker_that_lost_all_its_connections_goes_on(project: MakeProject, manage: Manage) -> None:
+    made = project(FILES)
+    worker = manage("worker")
+    for lost in (True, False):
+        run = jobs.enqueue(project=made)
+        until(lambda pk=run.pk: IndexRun.objects.get(pk=pk).state == "succeeded")
+        if lost:
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = %s",
+                    [f"program-{worker.pid}"],
+                )
+                assert cursor.rowcount > 0
+    worker.send_signal(signal.SIGTERM)
+    _, errors = worker.communicate(timeout=20)
+    assert worker.returncode == 0 and "reindex[" not in errors, errors
 
 
 def test_what_a_killed_worker_was_doing_is_taken_over_at_once(

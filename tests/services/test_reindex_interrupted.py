@@ -18,9 +18,10 @@ from rag.indexing import reindex
 from rag.indexing.lock import LOCK_SPACE, is_locked
 from rag.indexing.publish import publish
 from rag.indexing.runs import as_they_stand
-from rag.models import ComputedVector, IndexRun, Project
+from rag.indexing.tables import copy_rows
+from rag.models import ComputedVector, EmbeddingUsage, IndexRun, Project
 from tests.conftest import MakeProject, MakeRepository
-from tests.ollama_server import OllamaServer, Reply
+from tests.ollama_server import OllamaServer, Reply, Request
 from tests.programs import Manage
 from tests.services.index_state import assert_as_built_from_nothing, index_state
 
@@ -121,6 +122,61 @@ def test_a_lost_connection_leaves_the_old_index(
     assert index_state(changed) == old
     assert reindex(project=changed).state == "succeeded"
     assert len(ollama.texts) == len(set(ollama.texts))
+    assert_as_built_from_nothing(changed)
+
+
+def test_a_connection_lost_while_rows_are_copied_interrupts_the_run_too(
+    changed: Project, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, copied = index_state(changed), copy_rows
+    left = [lambda: terminate(f"NOT {LOCK}")]
+
+    def copy_and_lose(table: str, columns: Any, rows: Any) -> None:
+        def told() -> Any:
+            yield from rows
+            if left:
+                left.pop()()
+
+        copied(table, columns, told())
+
+    monkeypatch.setattr("rag.indexing.tables.copy_rows", copy_and_lose)
+    with pytest.raises(DatabaseUnavailable, match="index is as it was"):
+        reindex(project=changed)
+    assert IndexRun.objects.latest("created_at").state == "interrupted"
+    assert index_state(changed) == old
+    assert reindex(project=changed).state == "succeeded"
+
+
+def test_a_connection_lost_when_everything_is_published_is_no_failure(
+    changed: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def publish_and_lose(**everything: Any) -> None:
+        publish(**everything)
+        terminate(f"NOT {LOCK}")
+
+    monkeypatch.setattr("rag.indexing.work.publish", publish_and_lose)
+    assert reindex(project=changed).state == "succeeded"
+    assert IndexRun.objects.latest("created_at").state == "succeeded"
+
+
+def test_a_run_that_lost_its_lock_keeps_no_vector_beside_the_next(changed: Project, ollama: OllamaServer) -> None:
+    """What was under way when the lock was lost may be sent by the next run: it is kept and counted once."""
+    sent = len(ollama.requests)
+    usage = EmbeddingUsage.objects.filter(kind="run")
+    counted = sum(usage.values_list("texts", flat=True))
+
+    def lose(request: Request) -> None:
+        ollama.heal()
+        terminate(LOCK)
+
+    ollama.fail(lose)
+    with pytest.raises(DatabaseUnavailable):
+        reindex(project=changed)
+    # One batch, and it knew.
+    assert len(ollama.requests) == sent + 1
+    assert not ComputedVector.objects.exists()
+    assert sum(usage.values_list("texts", flat=True)) == counted
+    assert reindex(project=changed).state == "succeeded"
     assert_as_built_from_nothing(changed)
 
 
