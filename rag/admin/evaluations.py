@@ -28,7 +28,22 @@ class EvaluationAdmin(ReadOnlyAdmin):
     sortable_by = ()
     ordering = ("-created_at",)
     fieldsets = (
-        (None, {"fields": ("shown_project", "kind", "name", "questions", "measured", "figures", "plot", "promise")}),
+        (
+            None,
+            {
+                "fields": (
+                    "shown_project",
+                    "kind",
+                    "name",
+                    "questions",
+                    "measured",
+                    "figures",
+                    "thresholds",
+                    "plot",
+                    "promise",
+                )
+            },
+        ),
         ("The profile in force", {"fields": ("profile",)}),
         ("The report as JSON", {"fields": ("raw_report",), "classes": ("collapse",)}),
     )
@@ -72,6 +87,21 @@ class EvaluationAdmin(ReadOnlyAdmin):
             ),
         )
         return format_html('<table><thead><tr><th scope="col">System</th>{}</tr></thead>{}</table>', head, rows)
+
+    @admin.display(description="thresholds")
+    def thresholds(self, evaluation: Evaluation) -> SafeString | str:
+        """A calibration's thresholds by the language of the question, with and without vectors."""
+        rows = [
+            (signal, language, *(_shown(value) for value in (one.get("value"), *(one.get("interval") or (None, None)))))
+            for signal, name in (("with vectors", "threshold"), ("words alone", "lexicalThreshold"))
+            for language, one in ((evaluation.report.get(name) or {}).get("byLanguage") or {}).items()
+        ]
+        if not rows:
+            return "-"
+        body = format_html_join("", "<tr><td>{}</td><td>{}</td><td>{}</td><td>{} to {}</td></tr>", rows)
+        heads = ("Search", "Questions in", "Threshold", "95 % interval")
+        head = format_html_join("", '<th scope="col">{}</th>', ((name,) for name in heads))
+        return format_html("<table><thead><tr>{}</tr></thead>{}</table>", head, body)
 
     @admin.display(description="picture")
     def plot(self, evaluation: Evaluation) -> SafeString | str:

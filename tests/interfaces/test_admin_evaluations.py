@@ -43,5 +43,17 @@ def test_a_project_that_was_never_calibrated_has_the_shipped_profile(project: Ma
     assert "The shipped one." in page
 
 
+def test_a_calibration_shows_its_thresholds_by_language_with_their_intervals(project: MakeProject) -> None:
+    found = {"value": 0.31, "byLanguage": {"english": {"value": 0.31, "interval": [0.27, 0.36]}}}
+    kept = Evaluation.objects.create(
+        project=project({"docs/a.md": "# A\n"}),
+        kind=EvaluationKind.NOISE,
+        report={"threshold": found, "lexicalThreshold": None},
+    )
+    page = staff_with("view_evaluation").get(f"/admin/rag/evaluation/{kept.pk}/change/").content.decode()
+    assert "<td>with vectors</td><td>english</td><td>0.310</td><td>0.270 to 0.360</td>" in page
+    assert "words alone" not in page
+
+
 def test_who_may_not_look_does_not_see_it() -> None:
     assert staff_with().get("/admin/rag/evaluation/").status_code == 403
