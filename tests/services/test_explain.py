@@ -297,7 +297,7 @@ def test_another_piece_of_its_symbol_stands_for_it(project: MakeProject, ollama:
 
 
 def test_the_rules_for_code_put_a_test_behind_the_implementation(harbour: Project) -> None:
-    found = why(harbour, "assert that the root is relative", "tests/test_guard.py", scopes=["code"], limit=1)
+    found = why(harbour, "assert relative root of the join", "tests/test_guard.py", scopes=["code"], limit=1)
     assert found.cause is Cause.RANKING_RULES
     assert "its path is that of a test" in found.reasons[0].message
     assert found.passages[0].facts.rules["aside"] == 1
