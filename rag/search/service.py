@@ -12,6 +12,7 @@ from rag.core.errors import InvalidInput
 from rag.core.fusion import Fused, FusionProfile
 from rag.core.near_duplicates import distinct
 from rag.core.profiles import ModelProfile
+from rag.core.ranking import DEFAULT_RULES, RULES_WITHOUT_WORDS
 from rag.core.types import Scope, Vector
 from rag.embedders.service import EmbeddingService
 from rag.models import Project
@@ -178,7 +179,8 @@ def arrange(project: Project, question: Question, found: Retrieved, *, using: st
     stored = read_chunks([one.chunk_id for one in found.fused], project_id=project.pk, using=using)
     fused = found.fused
     if uses_rules(question):
-        fused = rank_code(fused, stored, question.parsed, project=project, using=using)
+        weights = DEFAULT_RULES if found.lexical_available else RULES_WITHOUT_WORDS
+        fused = rank_code(fused, stored, question.parsed, project=project, using=using, weights=weights)
     chunks = {chunk.id: chunk for chunk in stored}
     kept = distinct([chunks[one.chunk_id].ranked() for one in fused if one.chunk_id in chunks], limit=question.limit)
     return Arranged(fused, chunks, kept)

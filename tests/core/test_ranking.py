@@ -220,15 +220,21 @@ def test_what_stands_aside_counts_less_unless_the_question_asks_for_it() -> None
 
 def test_a_file_with_several_good_chunks_beats_one_with_a_stray_match() -> None:
     stray = chunk(1, "src/a.py", score=1.0)
-    several = [chunk(number, "src/b.py", score=0.9) for number in (2, 3, 4)]
+    several = [chunk(number, "src/b.py", score=0.97) for number in (2, 3, 4)]
     assert order([stray, *several], "anything", only(coherence=0.3), limit=1)[0] in {2, 3, 4}
     assert order([stray, *several], "anything", only(coherence=0.0), limit=1) == [1]
+
+
+def test_five_middling_chunks_of_a_long_file_do_not_beat_the_best_one_of_a_short_file() -> None:
+    best = chunk(1, "src/guard.py", score=1.0)
+    middling = [chunk(number, "src/long.py", score=0.85) for number in range(2, 7)]
+    assert order([best, *middling], "anything", only(coherence=0.2), limit=1) == [1]
 
 
 def test_only_the_best_chunk_of_a_file_is_lifted_by_its_file() -> None:
     ranked = [chunk(1, "a.py"), chunk(2, "a.py"), chunk(3, "b.py")]
     shares = coherence(ranked, {UUID(int=1): 0.4, UUID(int=2): 0.9, UUID(int=3): 0.65})
-    assert shares == {UUID(int=2): 1.0, UUID(int=3): pytest.approx(0.5)}
+    assert shares == {UUID(int=2): 1.0, UUID(int=3): pytest.approx(0.65**8 / (0.9**8 + 0.4**8))}
 
 
 def test_five_chunks_of_a_file_are_enough_to_know_it() -> None:
