@@ -47,12 +47,12 @@ class CodeSearcher:
         """With the profile that ``search_code`` would use."""
         return cls(project, code_profile(fusion_profile(project, model_profile)), model)
 
-    def rankings(self, text: str, vector: Vector | None, *, rules: bool = True) -> Iterator[tuple[str, list[UUID]]]:
+    def rankings(self, text: str, vector: Vector | None, *, each_rule: bool = True) -> Iterator[tuple[str, list[UUID]]]:
         """Every system's order of chunks; those of the vector signal only where the question has a ``vector``."""
         question = ask(project=self.project, query=text, scopes=[Scope.CODE])
         words = self._signals(question, None)
         yield BM25, _by_rank([(one.lexical_rank, one.chunk_id) for one in words])
-        yield from self._ruled(question, rrf(words, profile=self.profile), WORDS, each_rule=rules)
+        yield from self._ruled(question, rrf(words, profile=self.profile), WORDS, each_rule=each_rule)
         if vector is None:
             return
         signals = self._signals(question, vector)
@@ -60,7 +60,7 @@ class CodeSearcher:
         yield VECTOR, _by_rank([(one.vector_rank, one.chunk_id) for one in signals])
         yield PLAIN, [one.chunk_id for one in rrf(signals, profile=replace(self.profile, rrf_vector_weight=1.0))]
         yield UNRULED, [one.chunk_id for one in fused]
-        yield from self._ruled(question, fused, DEFAULT, each_rule=rules)
+        yield from self._ruled(question, fused, DEFAULT, each_rule=each_rule)
 
     def _signals(self, question: Question, vector: Vector | None) -> list[Signals]:
         languages = scope_languages(project_id=self.project.pk, scopes=[Scope.CODE], using="default")
