@@ -19,6 +19,7 @@ from rag.models import Project
 from rag.provider import meter, service_for
 from rag.search.answer import SearchAnswer
 from rag.search.code import code_profile, question_languages, rank_code
+from rag.search.connections import give_back_pooled
 from rag.search.hits import StoredChunk, build_hit, read_chunks
 from rag.search.profiles import fusion_profile
 from rag.search.question import DEFAULT_LIMIT, Question, ask
@@ -200,6 +201,7 @@ def threshold(question: Question, profile: FusionProfile, found: Retrieved) -> f
 
 def _embed(project: Project, service: EmbeddingService, question: Question) -> tuple[Vector | None, str | None]:
     """The question's vector or the reason there is none."""
+    give_back_pooled()
     answer = service.embed_query(question.parsed.text)
     meter(
         project=project,
