@@ -77,7 +77,7 @@ def recalibrate_after(
     except _NotYet as due:
         _report(run, calibrationDue=str(due))
     except (RagError, _Stopped, KeyboardInterrupt, SystemExit) as error:
-        logger.info("The thresholds of %s stay as they are: %s", project.slug, error or type(error).__name__)
+        logger.info("The thresholds of %s stay as they are: %s", project.slug, str(error) or type(error).__name__)
     except Exception:
         logger.exception("The thresholds of %s could not be measured", project.slug)
     return None
@@ -111,8 +111,10 @@ def _recalibrate(
         much = CHANGED_SHARE * max(chunks, state["chunks"])
         # Thresholds by words alone, or over few vectors, say nothing of an index that has them now.
         is_due = since > much or (embedded > 0 and not state["hybrid"]) or embedded - state["embedded"] > much
-        if changed and (hurried or not is_due):
-            store(project=project, profile={**project.profile, "noise": {**state, "changed": since}})
+        if changed:
+            # Before measuring, which may be broken off: the next run then still finds it due.
+            counted = {**project.profile, "noise": {**state, "changed": since}}
+            store(project=project, profile=counted, instead_of=project.profile)
     if hurried or not is_due:
         return None
     if embedded and not (may_send or service.provider == LOCAL or has_bank_vectors(service)):

@@ -59,8 +59,10 @@ def calibrate_by_noise(
     """Measure the noise and, with ``apply``, put its thresholds in force; weights and floor stay.
 
     Without vectors only the lexical thresholds are measured, and what was measured with vectors before stays. Raises
-    ``ProjectNotReady``, ``InvalidInput`` when nothing is indexed, ``NotMeasured`` with ``hurry``.
+    ``ProjectNotReady``, ``InvalidInput`` when nothing is indexed, and with ``hurry`` ``NotMeasured``: also where
+    another profile was put in force meanwhile, which stays.
     """
+    before = project.profile
     noise = measure_noise(project=project, hurry=hurry, watch=watch)
     if not apply:
         return noise
@@ -88,7 +90,9 @@ def calibrate_by_noise(
     evaluation = Evaluation(
         project=project, kind=EvaluationKind.NOISE, questions=noise.questions, report=report, name="general questions"
     )
-    store(project=project, profile=stored, evaluation=evaluation)
+    instead_of = before if hurry is not None else None
+    if not store(project=project, profile=stored, evaluation=evaluation, instead_of=instead_of):
+        raise NotMeasured("Another profile was put in force meanwhile.")
     return noise
 
 

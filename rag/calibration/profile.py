@@ -28,14 +28,26 @@ def stored_profile(
     return {**asdict(named), "model": model, **further}
 
 
-def store(*, project: Project, profile: Mapping[str, Any], evaluation: Evaluation | None = None) -> None:
-    """Put a profile in force, with the report that led to it; the next search uses it."""
+def store(
+    *,
+    project: Project,
+    profile: Mapping[str, Any],
+    evaluation: Evaluation | None = None,
+    instead_of: Mapping[str, Any] | None = None,
+) -> bool:
+    """Put a profile in force, with the report that led to it; the next search uses it.
+
+    With ``instead_of`` only over that profile: returns False, and changes nothing, where another one is in force.
+    """
     with transaction.atomic():
-        Project.objects.select_for_update().get(pk=project.pk)
+        standing = Project.objects.select_for_update().get(pk=project.pk)
+        if instead_of is not None and standing.profile != instead_of:
+            return False
         Project.objects.filter(pk=project.pk).update(profile=dict(profile))
         if evaluation is not None:
             keep(evaluation)
     project.profile = dict(profile)
+    return True
 
 
 def revert(*, project: Project) -> bool:

@@ -234,6 +234,36 @@ def test_a_worker_that_ends_does_not_wait_for_measuring(project: MakeProject, em
     assert ending and run.state == RunState.SUCCEEDED and not measured(run)
 
 
+def test_what_changed_still_counts_after_a_measurement_that_was_broken_off(
+    project: MakeProject, embedded_bank: OllamaServer, make_repository: MakeRepository
+) -> None:
+    made = project(PAGES)
+    reindex(project=made)
+    make_repository({path: f"{text}\nIt is painted red.\n" for path, text in PAGES.items()})
+    phases: list[str] = []
+    run = reindex(
+        project=made,
+        watcher=lambda phase, done, total: phases.append(phase),
+        should_stop=lambda: "asking" in phases,
+    )
+    assert run.state == RunState.SUCCEEDED and not measured(run)
+    assert measured(reindex(project=made))
+
+
+def test_a_profile_that_is_set_while_the_questions_are_asked_stays(
+    project: MakeProject, embedded_bank: OllamaServer
+) -> None:
+    made = project(PAGES)
+
+    def watch(phase: str, done: int, total: int) -> None:
+        if (phase, done) == ("asking", 1):
+            revert(project=Project.objects.get(pk=made.pk))
+
+    assert not measured(reindex(project=made, watcher=watch))
+    assert Project.objects.get(pk=made.pk).profile == {"automatic": False}
+    assert not Evaluation.objects.filter(project=made).exists()
+
+
 def test_embedding_that_takes_too_long_goes_on_with_the_next_run(
     project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
