@@ -13,14 +13,14 @@ from itertools import groupby
 
 from rag.conf import RagConf
 from rag.core.chunking.text import chunk_text
-from rag.core.errors import InvalidInput
-from rag.core.events import origin_key, storable
+from rag.core.events import origin_key
 from rag.core.planning import build_chunks, plan
 from rag.core.secrets import RULES_DIGEST, refused_text
 from rag.core.terms import ANALYSIS_VERSION
 from rag.core.transcript import TRANSCRIPT_VERSION, clean_message, refused_message
 from rag.core.types import ChunkData, Scope, Skipped
 from rag.indexing.progress import Progress
+from rag.indexing.request import check_sessions
 from rag.indexing.session_rows import MessageRow, StandingChunks, read_messages
 from rag.indexing.staging import Staging
 from rag.models import Project, Session
@@ -113,15 +113,6 @@ class _Work:
             project, self.session, settings=settings, has_skipped=bool(self.skipped)
         )
         return self.session
-
-
-def check_sessions(project: Project, keys: Sequence[str]) -> None:
-    """Raises ``InvalidInput`` naming a session that the project does not have."""
-    possible = [key for key in keys if storable(key) == key]
-    found = set(Session.objects.filter(project=project, key__in=possible).values_list("key", flat=True))
-    for key in keys:
-        if key not in found:
-            raise InvalidInput(f"There is no session {key!r} in {project.slug}.", field="sessions")
 
 
 def _works(project: Project, keys: Sequence[str], *, settings: RagConf, everything: bool) -> Iterator[_Work]:

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -137,13 +137,6 @@ class GitRepository:
             finally:
                 self._stop(process)
 
-    def read_blobs(self, entries: Iterable[TreeEntry]) -> Iterator[tuple[TreeEntry, bytes]]:
-        """The bytes of each entry that is a blob, one at a time."""
-        for entry in entries:
-            data = self.read_blob(entry.blob) if entry.kind == "blob" else None
-            if data is not None:
-                yield entry, data
-
     def read_blob(self, blob: str, *, limit: int | None = None) -> bytes | None:
         """An object's bytes; ``None`` when it is missing or damaged, ``ObjectTooLarge`` above ``limit`` bytes."""
         found = self._object(_full_id(blob), limit=limit)
@@ -162,11 +155,6 @@ class GitRepository:
                 return None
             mode, identifier = entry
         return self.read_blob(identifier, limit=limit) if mode.startswith(b"100") else None
-
-    def is_ancestor(self, ancestor: str, descendant: str) -> bool:
-        """Whether one commit is in the history of the other; ``False`` too when the repository lost one of them."""
-        answer = self._run("merge-base", "--is-ancestor", _full_id(ancestor), _full_id(descendant))
-        return answer.returncode == 0
 
     def origin_url(self) -> str | None:
         """The address of the remote ``origin`` as configured; it may hold credentials and is for ``permalink`` only."""

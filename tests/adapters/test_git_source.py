@@ -122,17 +122,6 @@ def test_a_repository_of_sha256_ids_is_read(tmp_path: Path, git: Git) -> None:
         assert repository.read_file(repository.resolve().id, "docs/a.md") == b"# A\n"
 
 
-def test_ancestry_is_known_and_a_lost_commit_is_no_ancestor(make_repository: MakeRepository, git: Git) -> None:
-    path = make_repository({"a": "1"})
-    first = git(path, "rev-parse", "HEAD")
-    make_repository({"a": "2"})
-    second = git(path, "rev-parse", "HEAD")
-    with GitRepository(path) as repository:
-        assert repository.is_ancestor(first, second)
-        assert not repository.is_ancestor(second, first)
-        assert not repository.is_ancestor("0" * 40, second)
-
-
 # ---- what is no repository ------------------------------------------------------------------------------------------
 
 
@@ -207,11 +196,9 @@ def test_the_repositorys_own_configuration_runs_nothing(
     path = make_repository({"README.md": "x"})
     for name in ("core.fsmonitor", "core.sshCommand", "core.pager", "diff.external", "credential.helper"):
         git(path, "config", name, f"touch {tmp_path}/ran; false")
-    head = git(path, "rev-parse", "HEAD")
     with GitRepository(path) as repository:
         source = GitSource(repository, repository.resolve().id, max_file_bytes=LIMIT)
         assert len(list(source.read(source.entries()))) == 1
-        assert repository.is_ancestor(head, head)
     assert not (tmp_path / "ran").exists()
 
 
@@ -570,15 +557,6 @@ def test_only_full_ids_name_objects(make_repository: MakeRepository) -> None:
                 repository.read_blob(name)
             with pytest.raises(UnknownRef):
                 list(repository.tree(name))
-
-
-def test_blobs_are_streamed_with_their_entries(make_repository: MakeRepository) -> None:
-    with GitRepository(make_repository({"a": "1", "b/c": "2"})) as repository:
-        head = repository.resolve().id
-        found = [
-            (entry.path, entry.mode, entry.kind, data) for entry, data in repository.read_blobs(repository.tree(head))
-        ]
-    assert found == [("a", "100644", "blob", b"1"), ("b/c", "100644", "blob", b"2")]
 
 
 def test_the_remote_is_known_when_there_is_one(make_repository: MakeRepository, git: Git) -> None:
