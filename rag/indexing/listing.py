@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from django.db import connection
 
@@ -26,6 +27,8 @@ REFUSALS = (REFUSED_NAME, IGNORED)
 
 #: A reason is kept up to this length (``SourceFile.skip_reason``).
 MAX_REASON = 200
+
+_CHUNK_COUNT = 6
 
 _LISTING = ("scope", "path", "path_hash", "blob", "reason")
 
@@ -81,6 +84,8 @@ class ToRead:
     chunk_count: int
     #: Whether chunks that stay may need other search terms.
     refresh: bool
+    #: Numbers of the first and the last file of the batch it is read with.
+    batch: tuple[int, int]
 
 
 def hash_path(path: str) -> str:
@@ -130,16 +135,13 @@ def batches(total: int) -> Iterator[list[ToRead]]:
                 [last, last + BATCH_FILES],
             )
             rows = cursor.fetchall()
-        batch: list[ToRead] = []
-        standing = 0
-        for number, scope, path, blob, path_hash, commit, chunk_count, refresh in rows:
-            if batch and standing + chunk_count > BATCH_CHUNKS:
-                break
-            standing += chunk_count
-            entry = FileEntry(path, Scope(scope), blob)
-            batch.append(ToRead(number, entry, path_hash, commit, chunk_count, refresh))
-        yield batch
-        last = batch[-1].number
+        standing = accumulate(row[_CHUNK_COUNT] for row in rows)
+        fitting = max(1, sum(count <= BATCH_CHUNKS for count in standing))
+        first, last = last + 1, last + fitting
+        yield [
+            ToRead(number, FileEntry(path, Scope(scope), blob), path_hash, commit, count, refresh, (first, last))
+            for number, scope, path, blob, path_hash, commit, count, refresh in rows[:fitting]
+        ]
 
 
 def _listed(source: GitSource, fingerprints: Mapping[Scope, str]) -> Iterator[tuple[str, str, str, str, str]]:

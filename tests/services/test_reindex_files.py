@@ -143,3 +143,17 @@ def test_a_file_of_code_is_counted_by_its_language(project: MakeProject) -> None
     assert set(code["languages"]) == {"python", "sql"}
     assert code["files"] == sum(counts["files"] for counts in code["languages"].values()) == 2
     assert code["created"] == sum(counts["chunks"] for counts in code["languages"].values())
+
+
+def test_several_processes_cut_the_same_index(project: MakeProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, str | bytes] = {
+        f"docs/page{n}.md": f"# Page {n}\n\nThe text of page {n}.\n\n## Part\n\nMore.\n" for n in range(30)
+    }
+    made = project(
+        {**files, "docs/picture.md": b"\x89PNG\r\n\x1a\n" + bytes(99), "src/a.py": "def f():\n    return 1\n"}
+    )
+    monkeypatch.setattr("rag.cutters.pool.WORTH_IT", 2)
+    monkeypatch.setattr("rag.cutters.pool.BATCH_CHARS", 200)
+    reindex(project=made, embed=False)
+    monkeypatch.undo()
+    assert_as_built_from_nothing(made)
