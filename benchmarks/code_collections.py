@@ -4,7 +4,7 @@ Each document becomes chunks of the scope ``code``: its title, where it has one,
 the product cuts a file of a language it does not know (``--symbols LANGUAGE``: at symbols, as a file of that language).
 Everything lies in a transaction that is rolled back. A document's place is that of its best chunk.
 
-    export RAG_DATA_DIR=/tmp/bench/var
+    export RAG_DATA_DIR=FOLDER/var
     .venv/bin/python benchmarks/code_collections.py DATA/anthropic-codebase --vectors FILE
     .venv/bin/python benchmarks/code_collections.py DATA/cosqa-dev --symbols python
 """

@@ -40,11 +40,12 @@ _CAMEL_ASCII = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A
 _CAMEL = regex.compile(
     r"(?<=[\p{Ll}\p{N}\p{M}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})(?!\p{Lu}s(?!\p{Ll}))", flags=regex.VERSION1
 )
-_SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー"
+#: Scripts whose words are not told apart by spaces, or not by spaces alone; for a character class of ``regex``.
+SPACELESS = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}ー"
 _SCRIPT_RUN = regex.compile(
-    rf"(?P<spaceless>[{_SPACELESS}][{_SPACELESS}\p{{M}}]*)"
+    rf"(?P<spaceless>[{SPACELESS}][{SPACELESS}\p{{M}}]*)"
     r"|\p{N}*(?:\p{Latin}[\p{Latin}\p{N}\p{M}]*|\p{Cyrillic}[\p{Cyrillic}\p{N}\p{M}]*|\p{Greek}[\p{Greek}\p{N}\p{M}]*)"
-    rf"|[^\p{{Latin}}\p{{Cyrillic}}\p{{Greek}}{_SPACELESS}]+"
+    rf"|[^\p{{Latin}}\p{{Cyrillic}}\p{{Greek}}{SPACELESS}]+"
 )
 _CLUSTER = regex.compile(r".\p{M}*")
 

@@ -6,6 +6,9 @@ pull all functions towards each other and away from a question.
 
 from __future__ import annotations
 
+import regex
+
+from rag.core.chains import SPACELESS
 from rag.core.terms import phrase_terms
 
 #: Definitions and modules; control; operators and constants that are words; basic types, and Go's errors.
@@ -23,6 +26,13 @@ uint uint16 uint32 uint64 uint8 unsigned usize
 KEYWORDS = frozenset(_KEYWORDS.split())
 
 
+#: A comment in such a script stays as it is written: a model reads its words, a search only pairs of characters.
+_AS_WRITTEN = regex.compile(rf"([{SPACELESS}][{SPACELESS}\p{{M}}]*)", flags=regex.VERSION1)
+
+
 def code_words(text: str) -> str:
     """The words of code in order, separated by single spaces: ``safeJoin(root string)`` gives ``safe join root``."""
-    return " ".join(word for word in phrase_terms(text).split() if word not in KEYWORDS)
+    words: list[str] = []
+    for number, piece in enumerate([text] if text.isascii() else _AS_WRITTEN.split(text)):
+        words += [piece] if number % 2 else [word for word in phrase_terms(piece).split() if word not in KEYWORDS]
+    return " ".join(words)

@@ -196,10 +196,11 @@ def content_hash(text: str) -> str:
 def embedding_text(chunk: Embeddable) -> str:
     """The text that is embedded for a chunk, without the model's prefix; what is shown is the content alone.
 
-    Documents: title, heading trail, content. Sessions: title, content. Code: path without its ending, name, signature,
-    enclosing declarations and content as words (``code_words``), without package clauses, which every function of a
-    file shares. Measured with e5-small: in spf13/cobra two questions that share no word with a function find it first
-    of 291 symbols in both languages, at rank 10 and 7 with path and content as they are written.
+    Documents: title, heading trail, content. Sessions: title, content. Code: path without its ending, name, signature
+    and content as words (``code_words``), with the enclosing declarations as they are written, and without package
+    clauses, which every function of a file shares. Measured with e5-small: in spf13/cobra two questions that share no
+    word with a function find it first of 291 symbols in both languages, at rank 10 and 7 with path and content as they
+    are written.
     """
     content = chunk.content
     if chunk.scope == Scope.CODE:

@@ -148,6 +148,11 @@ def test_code_without_a_word_is_embedded_as_it_is() -> None:
     assert embedding_text(chunk) == "a\n\n{}"
 
 
+def test_a_comment_in_a_script_without_spaces_is_embedded_as_it_is_written() -> None:
+    (chunk,) = chunks(passage("// 检查文件路径\nfunc isSafe() {}"), path="a.go", scope=Scope.CODE)
+    assert embedding_text(chunk) == "a\n\n检查文件路径 safe"
+
+
 def test_a_passage_with_nothing_above_is_embedded_alone() -> None:
     (chunk,) = chunks(passage("Alone."))
     assert embedding_text(chunk) == "Alone."
