@@ -13,7 +13,7 @@ from collections.abc import Sequence
 #: Lines by which a line at the margin could be something else: HTML, a heading or fence that may belong to a list item,
 #: the rule under a table's header (as in ``markdown._CANDIDATE``).
 _UNSURE = re.compile(
-    r"^(?: {0,3}<| {1,3}(?:#{1,6}(?:[ \t]|$)|```|~~~)|[^\S\n]*+(?:>[^\S\n]?)?\|?[^\S\n]*+:?-++:?[^\S\n]*+[|:])",
+    r"^(?: {0,3}<| {1,3}(?:#{1,6}(?:[ \t]|$)|```|~~~)|[^\S\n]*+(?:>[^\S\n]?)?\|?[^\S\n]*+(?::-|-++:?[^\S\n]*+[|:]))",
     re.MULTILINE,
 )
 #: Under a line with text it makes that a heading.
