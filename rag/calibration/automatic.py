@@ -83,6 +83,15 @@ def recalibrate_after(
     return None
 
 
+def _counted(report: Mapping[str, Any]) -> tuple[int, int] | None:
+    """What ``count_chunks`` would count, where the run's report tells it: a run of all of them that left no gap."""
+    scopes, embedding = report.get("scopes") or {}, report.get("embedding") or {}
+    if not embedding or embedding["skipped"] or embedding["failed"] or not set(DEFAULT_SCOPES) <= set(scopes):
+        return None
+    chunks = sum(scopes[scope]["created"] + scopes[scope]["unchanged"] for scope in DEFAULT_SCOPES)
+    return chunks, chunks
+
+
 def _report(run: IndexRun, **found: Any) -> None:
     run.report = {**run.report, **found}
     IndexRun.objects.filter(pk=run.pk).update(report=run.report)
@@ -95,7 +104,7 @@ def _recalibrate(
     if not is_automatic(project):
         return None
     service = service_for(project)
-    chunks, embedded = count_chunks(project, model=service.model)
+    chunks, embedded = _counted(report) or count_chunks(project, model=service.model)
     if chunks < FEWEST_CHUNKS:
         return None
     scopes: Mapping[str, Any] = report.get("scopes") or {}

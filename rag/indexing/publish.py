@@ -182,8 +182,7 @@ def _report(
     project: Project, request: Request, run: IndexRun, result: Result, counts: Mapping[Scope, SwapCounts]
 ) -> dict[str, Any]:
     file_scopes = [str(scope) for scope in request.scopes if scope != Scope.SESSION]
-    files = records.file_counts(project.pk, file_scopes) if file_scopes else {}
-    skipped = records.skipped_files(project.pk, file_scopes) if file_scopes else []
+    files, skipped = records.reported_files(project.pk, file_scopes) if file_scopes else ({}, [])
     skipped += sorted(result.sessions.skipped, key=lambda item: item.path)
     return run_report(
         scopes={

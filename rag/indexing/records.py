@@ -22,16 +22,13 @@ SET blob = excluded.blob, language = excluded.language, fingerprint = excluded.f
     indexed_at = excluded.indexed_at
 """
 
-# Refused names are recorded under the empty scope.
-_SKIPPED = """
-SELECT path, skip_reason FROM rag_sourcefile
-WHERE project_id = %(project)s AND skip_reason <> '' AND scope = ANY(%(scopes)s)
-ORDER BY path COLLATE "C"
-"""
-
-_COUNTS = """
-SELECT scope, language, count(*), sum(chunk_count), count(*) FILTER (WHERE fallback <> '') FROM rag_sourcefile
-WHERE project_id = %(project)s AND skip_reason = '' AND scope = ANY(%(scopes)s) GROUP BY scope, language ORDER BY 1, 2
+# In one pass: a run without a change does little else. Refused names are recorded under the empty scope.
+_REPORTED = """
+SELECT scope, language, count(*) FILTER (WHERE skip_reason = ''), sum(chunk_count) FILTER (WHERE skip_reason = ''),
+       count(*) FILTER (WHERE skip_reason = '' AND fallback <> ''),
+       array_agg(ARRAY[path, skip_reason]) FILTER (WHERE skip_reason <> '')
+FROM rag_sourcefile
+WHERE project_id = %(project)s AND scope = ANY(%(scopes)s) GROUP BY scope, language ORDER BY 1, 2
 """
 
 
@@ -45,19 +42,20 @@ def delete_gone() -> None:
     tables.execute("DELETE FROM rag_sourcefile f USING rag_run_gone g WHERE f.id = g.file_id", {})
 
 
-def skipped_files(project_id: int, scopes: Sequence[str]) -> list[Skipped]:
-    """What of the file scopes is not indexed, and every refused name, by path."""
-    rows = _rows(_SKIPPED, {"project": project_id, "scopes": ["", *scopes]})
-    return [Skipped(path, reason) for path, reason in rows]
-
-
-def file_counts(project_id: int, scopes: Sequence[str]) -> dict[str, dict[str, dict[str, int]]]:
-    """Indexed files, their chunks, and how many were cut by size, by scope and programming language."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for scope, language, files, chunks, fallbacks in _rows(_COUNTS, {"project": project_id, "scopes": list(scopes)}):
-        counts = {"files": files, "chunks": int(chunks), "cutBySize": fallbacks}
-        found.setdefault(scope, {})[language] = counts
-    return found
+def reported_files(
+    project_id: int, scopes: Sequence[str]
+) -> tuple[dict[str, dict[str, dict[str, int]]], list[Skipped]]:
+    """Indexed files, their chunks, and how many were cut by size, by scope and programming language; and what of the
+    file scopes is not indexed, and every refused name, by path.
+    """
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    skipped: list[Skipped] = []
+    rows = _rows(_REPORTED, {"project": project_id, "scopes": ["", *scopes]})
+    for scope, language, files, chunks, fallbacks, refused in rows:
+        skipped += [Skipped(path, reason) for path, reason in refused or ()]
+        if files:
+            counts.setdefault(scope, {})[language] = {"files": files, "chunks": int(chunks), "cutBySize": fallbacks}
+    return counts, sorted(skipped, key=lambda file: file.path)
 
 
 def _rows(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:

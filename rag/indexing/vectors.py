@@ -143,10 +143,10 @@ class Embedding:
         tally = EmbeddingTally()
         deadline = None if seconds is None else time.monotonic() + seconds
         # A first batch before anything is counted: a provider that is away costs no more than this.
-        progress.start("embedding")
         first = self._first(service.batch_size)
         if not first:
             return tally
+        progress.start("embedding")
         tally.available = True
         if not self._embed(first, service, tally, progress):
             return tally
