@@ -14,6 +14,7 @@ from rag.eventlog import append
 from rag.indexing import reindex
 from rag.models import Chunk, Membership, Project, Role
 from tests.conftest import MakeProject
+from tests.working import work_off
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -242,11 +243,17 @@ def test_the_admin_works_under_its_policy(indexed: Project, visit: Any) -> None:
     assert "owned" not in page.title()
     page.goto("/admin/rag/project/")
     page.get_by_role("button", name="Reindex").click()
-    assert "is reindexed" in page.locator(".messagelist").inner_text()
+    assert "The reindex of demo has started." in page.locator(".messagelist").inner_text()
+    (run,) = work_off()
+    page.goto("/admin/rag/project/")
     page.get_by_role("link", name="Coverage").first.click()
     assert page.get_by_role("img", name="Docs: 3 up to date, 0 stale, 0 missing").is_visible()
     page.get_by_role("button", name="Reindex now").click()
-    assert "chunks created 0" in page.locator(".messagelist").inner_text()
+    assert "The reindex of demo has started." in page.locator(".messagelist").inner_text()
+    (again,) = work_off()
+    assert again.pk != run.pk
+    page.goto(f"/admin/rag/indexrun/{again.pk}/change/")
+    assert "Succeeded" in page.locator("#content").inner_text()
     page.goto(f"/admin/rag/project/{indexed.pk}/change/")
     # Adding a member needs the admin's scripts.
     page.get_by_text("Add another Membership").click()
