@@ -196,26 +196,26 @@ def content_hash(text: str) -> str:
 def embedding_text(chunk: Embeddable) -> str:
     """The text that is embedded for a chunk, without the model's prefix; what is shown is the content alone.
 
-    Documents: title, heading trail, content. Sessions: title, content. Code: path without its ending, name, signature
-    and content as words (``code_words``), with the enclosing declarations as they are written, and without package
-    clauses, which every function of a file shares. Measured with e5-small: in spf13/cobra two questions that share no
-    word with a function find it first of 291 symbols in both languages, at rank 10 and 7 with path and content as they
-    are written.
+    Documents: title, heading trail, content. Sessions: title, content. A symbol of code: path without its ending, name,
+    signature and content as words (``code_words``), with the enclosing declarations as they are written, and without
+    package clauses, which every function of a file shares. Other code (what stands between the symbols of a file, and
+    files cut by size): path and content as written. ADR 16 has the figures.
     """
     content = chunk.content
-    if chunk.scope == Scope.CODE:
-        declared = _PACKAGE_CLAUSE.sub("", chunk.context)
+    if chunk.scope != Scope.CODE:
+        trail = [heading for heading in chunk.heading_path if heading != chunk.title]
+        above = [chunk.title, " > ".join(trail)]
+    elif not chunk.symbol:
+        above = [chunk.origin_key, chunk.context]
+    else:
         path = PurePosixPath(chunk.origin_key)
         above = [
             phrase_terms(str(path.with_suffix("")) if path.suffix else str(path)),
             phrase_terms(chunk.symbol),
             code_words(chunk.signature),
-            declared,
+            _PACKAGE_CLAUSE.sub("", chunk.context),
         ]
         content = code_words(_PACKAGE_CLAUSE.sub("", content)) or content
-    else:
-        trail = [heading for heading in chunk.heading_path if heading != chunk.title]
-        above = [chunk.title, " > ".join(trail)]
     header = "\n".join(line for line in above if line.strip())
     return f"{header}\n\n{content}" if header else content
 

@@ -143,14 +143,20 @@ def test_code_is_embedded_with_the_class_around_it_but_not_with_its_package() ->
     assert embedding_text(chunk) == "guard\nguard fits\nfits\nclass Guard\n\nfits"
 
 
-def test_code_without_a_word_is_embedded_as_it_is() -> None:
-    (chunk,) = chunks(passage("{}"), path="a.c", scope=Scope.CODE)
+def test_a_symbol_without_a_word_is_embedded_as_it_is() -> None:
+    (chunk,) = chunks(passage("{}", symbol="$"), path="a.c", scope=Scope.CODE)
     assert embedding_text(chunk) == "a\n\n{}"
 
 
+def test_code_outside_symbols_is_embedded_as_written_below_its_path() -> None:
+    (chunk,) = chunks(passage("LIMIT = 3  # for all"), path="app/limits.py", scope=Scope.CODE)
+    assert embedding_text(chunk) == "app/limits.py\n\nLIMIT = 3  # for all"
+
+
 def test_a_comment_in_a_script_without_spaces_is_embedded_as_it_is_written() -> None:
-    (chunk,) = chunks(passage("// 检查文件路径\nfunc isSafe() {}"), path="a.go", scope=Scope.CODE)
-    assert embedding_text(chunk) == "a\n\n检查文件路径 safe"
+    text = "// 检查文件路径\nfunc isSafe() {}"
+    (chunk,) = chunks(passage(text, symbol="isSafe"), path="a.go", scope=Scope.CODE)
+    assert embedding_text(chunk) == "a\nis safe\n\n检查文件路径 safe"
 
 
 def test_a_passage_with_nothing_above_is_embedded_alone() -> None:
