@@ -10,7 +10,7 @@ from rich.text import Text
 
 from rag.core.types import FileOrigin
 from rag.management.base import printable
-from rag.search import Hit, SearchAnswer
+from rag.search import NOTHING_INDEXED, Hit, SearchAnswer
 
 #: Lines of a passage that are shown; ``--json`` has it whole.
 SHOWN_LINES = 12
@@ -39,7 +39,9 @@ def print_answer(answer: SearchAnswer) -> None:
 
 def notes(answer: SearchAnswer) -> Iterator[str]:
     """What the answer lacks."""
-    if not answer.vector_available:
+    if answer.vector_unavailable_reason == NOTHING_INDEXED:
+        yield NOTHING_INDEXED
+    elif not answer.vector_available:
         yield f"Lexical search only: {answer.vector_unavailable_reason}"
     if not answer.lexical_available:
         yield "Vector search only: the question has no word that is not a stop word."

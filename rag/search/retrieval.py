@@ -10,11 +10,15 @@ from rag.conf import RagConf, conf
 from rag.core.bm25 import lexical_score
 from rag.core.fusion import Fused, FusionProfile, Signals, rrf, weighted
 from rag.core.types import Vector
+from rag.models import Chunk
 from rag.retrievers.bm25 import Bm25Retriever
 from rag.retrievers.fulltext import FulltextRetriever
 from rag.retrievers.lexemes import ScopeLanguages, scope_languages, word_groups
 from rag.retrievers.vector import VectorRetriever
 from rag.search.question import Question
+
+#: Why there is no vector signal, and no other either.
+NOTHING_INDEXED = "Nothing is indexed in the searched scopes yet."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,19 @@ def retrieve(
         using=using,
         settings=settings,
     )
-    if vector is not None and not vector_available:
+    if not signals and not _is_anything_indexed(question, using=using):
+        # Neither the question's words nor the provider are to blame.
+        vector_available, reason, lexical_available = False, NOTHING_INDEXED, lexical
+    elif vector is not None and not vector_available:
         reason = f"Nothing in the searched scopes is embedded with {model}."
     fused = fuse(question, signals, profile=profile, vector_available=vector_available)
     return Retrieved(fused, signals, vector_available, reason, lexical_available, languages)
+
+
+def _is_anything_indexed(question: Question, *, using: str) -> bool:
+    where = question.where
+    chunks = Chunk.objects.using(using).filter(project_id=where.project_id, scope__in=where.scopes)
+    return chunks.exists()
 
 
 def fuse(

@@ -16,7 +16,7 @@ from rag.api.projects import projects_of
 from rag.citations import verify
 from rag.core.errors import InvalidInput, ProjectNotReady
 from rag.models import Project, Role
-from rag.search import DEFAULT_LIMIT, MAX_LIMIT, SearchAnswer, search
+from rag.search import DEFAULT_LIMIT, MAX_LIMIT, NOTHING_INDEXED, SearchAnswer, search
 from rag.web.access import may_reindex, project_page, user_page
 from rag.web.coverage_view import coverage_view
 from rag.web.forms import SearchForm
@@ -64,6 +64,7 @@ def search_page(request: HttpRequest, *, project: Project, role: Role) -> HttpRe
         "project": project,
         "form": form,
         "answer": answer,
+        "is_nothing_indexed": answer is not None and answer.vector_unavailable_reason == NOTHING_INDEXED,
         "problem": problem,
         "cards": cards(project, answer) if answer else [],
         "more": _more(request, answer),

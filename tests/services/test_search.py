@@ -242,3 +242,14 @@ def open_transactions() -> bool:
             return bool(cursor.fetchone()[0])
     finally:
         connection.close()
+
+
+def test_scopes_without_an_index_blame_neither_the_question_nor_the_provider(project: MakeProject) -> None:
+    made = project({"docs/a.md": "# Harbour\n\nShips moor.\n"})
+    for reindexes in (False, True):
+        if reindexes:
+            reindex(project=made, scopes=["docs"])
+        answer = search(project=made, query="where is the path validated?", scopes=["code"])
+        assert answer.hits == ()
+        assert answer.vector_unavailable_reason == "Nothing is indexed in the searched scopes yet."
+        assert (answer.vector_available, answer.lexical_available) == (False, True)
