@@ -96,6 +96,11 @@ _GAP = r"(?:\\{1,4}[nrt\n]|[\s\"'`+,>#*|/.-])"
 _PEM_BODY = re.compile(
     rf"{_GAP}{{0,60}}+(?:[A-Za-z][A-Za-z-]{{1,20}}: [^\n\\]{{0,200}}+{_GAP}{{1,60}}+){{0,6}}+([A-Za-z0-9+/=]{{16,}})"
 )
+#: The lines of a short block, made up or truncated: nothing but a key's characters.
+_SHORT_LINES = re.compile(r"[A-Za-z0-9+/=]{6,}(?:\n[A-Za-z0-9+/=]+)*+")
+_LINE_END = re.compile(r"\n|\\{1,4}n")
+#: Code points between the lines of a block that counts as short: less than any real key has.
+_SHORT_BLOCK = 200
 _KEY_RUN = re.compile(r"[A-Za-z0-9+/]{40,}")
 #: Code points; a 16,384-bit RSA key takes 12,700, and quotes and prefixes of its lines as much again.
 _PEM_REACH = 25_000
@@ -182,7 +187,7 @@ _KINDS = (
 #: Changes whenever a rule about names or texts does: what was judged under other rules must be judged again.
 RULES_DIGEST = hashlib.sha256(
     repr(
-        [_BY_ENDING, _FILE, _FOLDER, _JSON, _IN_FOLDER, _PEM_BEGIN, _PEM_BODY, _KEY_RUN, _PEM_REACH]
+        [_BY_ENDING, _FILE, _FOLDER, _JSON, _IN_FOLDER, _PEM_BEGIN, _PEM_BODY, _KEY_RUN, _PEM_REACH, _SHORT_LINES, _LINE_END, _SHORT_BLOCK]
         + [_PLACEHOLDER_CHARACTERS, _AWS_EXAMPLES, _AZURE_EMULATOR]
         + [(kind.reason, kind.pattern.pattern, kind.bordered) for kind in _KINDS]
     ).encode()
@@ -221,9 +226,20 @@ def _holds_key_block(text: str) -> bool:
             return True
         limit = min(len(text) if following is None else following.start(), begin.end() + _PEM_REACH)
         end = text.find("-----END", begin.end(), limit)
-        if end >= 0 and any(not _is_placeholder(run.group()) for run in _KEY_RUN.finditer(text, begin.end(), end)):
+        if end < 0:
+            continue
+        if any(not _is_placeholder(run.group()) for run in _KEY_RUN.finditer(text, begin.end(), end)):
+            return True
+        short = text[begin.end() : end] if end - begin.end() <= _SHORT_BLOCK else ""
+        if short and _holds_short_key(short):
             return True
     return False
+
+
+def _holds_short_key(block: str) -> bool:
+    """Whether what stands between the two lines of a short block is lines of a key and nothing else."""
+    lines = [line for line in (re.sub(rf"^{_GAP}+|{_GAP}+$", "", one) for one in _LINE_END.split(block)) if line]
+    return _SHORT_LINES.fullmatch("\n".join(lines)) is not None and not _is_placeholder("".join(lines))
 
 
 def _is_placeholder(body: str) -> bool:

@@ -152,6 +152,8 @@ def test_a_private_key_block_is_refused(kind: str) -> None:
         pem(line_end='\\n" +\n  "'),
         "\n".join(f"    key.append('{line}')" for line in pem().split("\n")),
         f"{BEGIN} RSA PRIVATE KEY-----\n{fake(64)}",  # cut off
+        pem(body="MIIEabc"),
+        pem(body="MIIEabc\nZk9=", line_end="\n    "),
         f"---- BEG{'IN'} SSH2 ENCRYPTED PRIVATE KEY ----\nComment: x\n{fake(64)}\n",
         f"PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 8\n{fake(64)}\n",
         "AGE-SECRET-" + "KEY-1" + fake(58, UPPER),
@@ -171,6 +173,8 @@ def test_a_private_key_is_found_in_many_dresses(text: str) -> None:
         f"{BEGIN} PRIVATE KEY-----\n...\n{END} PRIVATE KEY-----",
         f"{BEGIN} PRIVATE KEY-----\n${{SERVER_KEY}}\n{END} PRIVATE KEY-----",
         pem(body="X" * 64),
+        pem(body="your key here"),
+        pem(body="<key>"),
         pem("PUBLIC KEY"),
         pem("CERTIFICATE"),
         "private key",
