@@ -187,7 +187,8 @@ _KINDS = (
 #: Changes whenever a rule about names or texts does: what was judged under other rules must be judged again.
 RULES_DIGEST = hashlib.sha256(
     repr(
-        [_BY_ENDING, _FILE, _FOLDER, _JSON, _IN_FOLDER, _PEM_BEGIN, _PEM_BODY, _KEY_RUN, _PEM_REACH, _SHORT_LINES, _LINE_END, _SHORT_BLOCK]
+        [_BY_ENDING, _FILE, _FOLDER, _JSON, _IN_FOLDER, _PEM_BEGIN, _PEM_BODY, _KEY_RUN, _PEM_REACH]
+        + [_SHORT_LINES, _LINE_END, _SHORT_BLOCK]
         + [_PLACEHOLDER_CHARACTERS, _AWS_EXAMPLES, _AZURE_EMULATOR]
         + [(kind.reason, kind.pattern.pattern, kind.bordered) for kind in _KINDS]
     ).encode()
