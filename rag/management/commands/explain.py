@@ -117,7 +117,11 @@ def _passage(passage: Passage, found: Explanation) -> str:
     lines = f"{facts.chunk.start_line}–{facts.chunk.end_line}"
     where = f"{cite(facts.chunk)}" if facts.chunk.session_key else f"{facts.chunk.origin_key}:{lines}"
     name = facts.chunk.symbol or " > ".join(facts.chunk.heading_path)
-    return f"   {printable(where)}  {printable(name)}\n      score {score}: vector {vector}, lexical {lexical}; {cause}"
+    signals = f"score {score}: vector {vector}, lexical {lexical}; "
+    if passage.reasons[0].cause is Cause.OTHER_SCOPE:
+        # The words of other scopes are not compared: half a score would mislead.
+        signals = ""
+    return f"   {printable(where)}  {printable(name)}\n      {signals}{cause}"
 
 
 def _signal(score: float | None, rank: int | None, ranked: int) -> str:
