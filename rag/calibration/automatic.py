@@ -119,7 +119,7 @@ def _recalibrate(
         since = state["changed"] + changed
         much = CHANGED_SHARE * max(chunks, state["chunks"])
         # Thresholds by words alone, or over few vectors, say nothing of an index that has them now.
-        is_due = since > much or (embedded > 0 and not state["hybrid"]) or embedded - state["embedded"] > much
+        is_due = since > much or (embedded > 0 and not state["hybrid"]) or embedded - state.get("embedded", 0) > much
         if changed:
             # Before measuring, which may be broken off: the next run then still finds it due.
             counted = {**project.profile, "noise": {**state, "changed": since}}

@@ -58,8 +58,8 @@ E5_FLOOR = 0.72
 
 _NOMIC = {"document_prefix": "search_document: ", "query_prefix": "search_query: "}
 #: Measured with multilingual-e5-small (docs/evaluation.md): nine sets have 90 to 100 % of their answerable questions
-#: above 0.38, and every set that is left out has it chosen by the others. General questions alone would place the
-#: threshold at up to 0.51, above a sixth of the answerable ones, where documents are of general knowledge.
+#: above 0.38; of the seven whole ones each, left out, has it chosen by the others. General questions alone would place
+#: the threshold at up to 0.51, above a sixth of the answerable ones, where documents are of general knowledge.
 E5_HIGHEST_THRESHOLD = 0.38
 
 _E5 = {
