@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from django.template.defaultfilters import pluralize
+
 from rag.doctor.findings import Check, Finding, Needs, Subject, error, ok, warning
 
 CHECK = "workers"
@@ -40,7 +42,7 @@ def workers(subject: Subject) -> Iterator[Finding]:
         message = f"{waiting} jobs wait, the first for {seconds:.0f} seconds: {alive} workers are not enough."
         yield warning(CHECK, message, f"{WORK} (one more, on any machine)")
     elif not stalled:
-        yield ok(CHECK, f"{alive} workers live, {waiting} jobs wait.")
+        yield ok(CHECK, f"{alive} worker{pluralize(alive)} live, {waiting} job{pluralize(waiting)} wait.")
     if stalled:
         yield warning(CHECK, f"{stalled} jobs are being done by workers that died.", f"{WORK} (it takes them up again)")
 

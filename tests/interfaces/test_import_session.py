@@ -54,8 +54,8 @@ def contents() -> list[str]:
 def test_a_file_is_imported_and_importing_it_again_adds_nothing(run: Run) -> None:
     first, second = run(jsonl(*TALK)), run(jsonl(*TALK))
     assert (first.code, first.err) == (second.code, second.err) == (0, "")
-    assert first.out.strip() == "harbour: 3 events added, 0 already there, in 1 sessions"
-    assert second.out.strip() == "harbour: 0 events added, 3 already there, in 1 sessions"
+    assert first.out.strip() == "harbour: 3 events added, 0 already there, in 1 session"
+    assert second.out.strip() == "harbour: 0 events added, 3 already there, in 1 session"
     session = Session.objects.get()
     assert (session.key, session.title, session.event_count, session.message_count) == ("s-1", "Pilot booking", 3, 2)
     assert SessionEvent.objects.get(key="e2").payload == {"tool": "grep"}

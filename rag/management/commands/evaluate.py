@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.template.defaultfilters import pluralize
 from rich.console import Console
 from rich.table import Table
 
@@ -164,7 +165,8 @@ def remarks(found: Evaluated) -> Iterator[str]:
     unresolved = found.extra.get("unresolved") or []
     if unresolved:
         yield (
-            f"{len(unresolved)} questions expect what the index does not hold, and count as missed: "
+            f"{len(unresolved)} question{pluralize(unresolved, ' expects,s expect')} what the index does not hold, "
+            "and count as missed: "
             + ", ".join(unresolved[:10])
         )
 

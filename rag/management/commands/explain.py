@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.core.management.base import CommandParser
+from django.template.defaultfilters import pluralize
 from rich.console import Console
 from rich.text import Text
 
@@ -101,7 +102,8 @@ def lines(found: Explanation) -> Iterator[Text]:
     for passage in found.passages:
         yield Text(_passage(passage, found))
     if found.total > len(found.passages) > 0:
-        yield Text(f"   … and {found.total - len(found.passages)} more passages, further from being answered")
+        more = found.total - len(found.passages)
+        yield Text(f"   … and {more} more passage{pluralize(more)}, further from being answered")
     if found.before:
         yield Text("before it:" if found.total else "answered instead:", style="bold")
     for place, (chunk, fused) in enumerate(found.before, start=1):

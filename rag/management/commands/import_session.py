@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.template.defaultfilters import pluralize
 
 from rag.core.event_lines import bounded_lines
 from rag.eventlog import ImportResult, import_lines
@@ -55,8 +56,10 @@ import_session harbour - --json < chat.jsonl
         if options["json"]:
             self.write_json(_as_json(done))
         else:
-            added = f"{project.slug}: {done.created} events added, {done.repeated} already there"
-            self.stdout.write(f"{added}, in {done.sessions} sessions")
+            added = (
+                f"{project.slug}: {done.created} event{pluralize(done.created)} added, {done.repeated} already there"
+            )
+            self.stdout.write(f"{added}, in {done.sessions} session{pluralize(done.sessions)}")
         for problem in done.problems[:SHOWN_PROBLEMS]:
             self.stderr.write(printable(f"Line {problem.line}: {problem.reason}"))
         unsaid = done.refused + done.conflicts - min(len(done.problems), SHOWN_PROBLEMS)
@@ -65,7 +68,10 @@ import_session harbour - --json < chat.jsonl
         if done.waiting is not None:
             self.stderr.write(f"Line {done.waiting} is not written to its end yet: import the file again when it is.")
         if done.refused:
-            raise CommandError(f"{done.refused} lines were refused; all others are stored.", returncode=FAILED)
+            raise CommandError(
+                f"{done.refused} line{pluralize(done.refused, ' was,s were')} refused; all others are stored.",
+                returncode=FAILED,
+            )
 
 
 def _open(name: str) -> AbstractContextManager[IO[bytes]]:
