@@ -17,6 +17,7 @@ from tests.conftest import MakeProject
 from tests.interfaces.callers import caller, post
 from tests.interfaces.commands import Manage, Run, Said, assert_one_line, program
 from tests.interfaces.contract import assert_conforms
+from tests.ollama_server import OllamaServer
 
 FILES = {
     "docs/harbour.md": "# Harbour\n\n## Mooring\n\nShips moor at the northern quay after sunset.\n",
@@ -58,7 +59,7 @@ def answered(said: Said) -> dict[str, Any]:
 # ---- --json ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_json_is_the_rest_answer(indexed: Project, run: Run, admin_client: Any) -> None:
+def test_the_json_is_the_rest_answer(ollama: OllamaServer, indexed: Project, run: Run, admin_client: Any) -> None:
     assert_conforms(json.loads(run("demo", "where do ships moor", "--json").out), "SearchAnswer")
     for arguments, body in (
         (["where do ships moor"], {}),
