@@ -48,6 +48,8 @@ def main() -> None:
         "RAG_REPOSITORY_ROOTS": str(folder),
         "RAG_EMBEDDING_PROVIDER": "ollama",
         "RAG_EMBEDDING_MODEL": "",
+        # Measuring thresholds is no part of indexing, and is not due after most runs.
+        "RAG_CALIBRATE_ON_REINDEX": "0",
         "DATABASE_URL": "",
         "DJANGO_SETTINGS_MODULE": "ragproject.settings",
     }

@@ -116,6 +116,9 @@ def _publish(
         is_whole = not any(count.without_vector for count in counts.values())
         if not is_whole and has_vectors(project_id=project.pk, model=result.model):
             counts = None
+    if counts is not None and not staging.has("rag_run_listing") and not result.sessions.indexed:
+        # Nothing but the time at which it was looked: forgotten, the run counts as interrupted.
+        tables.commit_soon()
     if counts is None:
         counts = _swap(request, run, result, staging, progress)
     if staging.has("rag_run_gone"):

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import Error as DatabaseProblem
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from rag.core.errors import InvalidInput, ReindexInProgress
+from rag.indexing import tables
 from rag.indexing.lock import ProjectLock, locked_projects
 from rag.indexing.request import Request
 from rag.models import IndexRun, Project, RunState
@@ -44,7 +45,10 @@ def begin(
     run.state, run.started_at = RunState.RUNNING, timezone.now()
     run.host, run.pid = socket.gethostname(), os.getpid()
     if run._state.adding:
-        run.save()
+        # A run that a crash of the server forgets has done nothing yet.
+        with transaction.atomic():
+            tables.commit_soon()
+            run.save()
         return run
     fields = ("options", "state", "started_at", "host", "pid")
     is_ours = IndexRun.objects.filter(pk=run.pk, state=RunState.QUEUED).update(
