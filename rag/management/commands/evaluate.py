@@ -166,8 +166,7 @@ def remarks(found: Evaluated) -> Iterator[str]:
     if unresolved:
         yield (
             f"{len(unresolved)} question{pluralize(unresolved, ' expects,s expect')} what the index does not hold, "
-            "and count as missed: "
-            + ", ".join(unresolved[:10])
+            "and count as missed: " + ", ".join(unresolved[:10])
         )
 
 
