@@ -19,7 +19,8 @@ from rag.indexing.request import Request
 from rag.indexing.runs import finish
 from rag.indexing.sessions import SessionChanges
 from rag.indexing.staging import Staging
-from rag.indexing.swap import Swap, SwapCounts, has_vectors, standing_counts
+from rag.indexing.swap import Swap
+from rag.indexing.vector_counts import SwapCounts, has_vectors, standing_counts
 from rag.indexing.vectors import BY_HASH, EmbeddingTally
 from rag.models import ComputedVector, IndexRun, Project, RunState, Session
 

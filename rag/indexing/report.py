@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag.core.types import Skipped
-from rag.indexing.swap import SwapCounts
+from rag.indexing.vector_counts import SwapCounts
 from rag.indexing.vectors import EmbeddingTally
 
 

@@ -6,19 +6,16 @@ is checked at the end of the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import numpy as np
-from django.db import connection
 
 from rag.core.bm25 import unpack_lengths
-from rag.core.types import Scope
 from rag.indexing import postings, tables
 from rag.indexing.progress import Progress
 from rag.indexing.staging import Staging
+from rag.indexing.vector_counts import SwapCounts, missing_vectors
 from rag.indexing.vectors import BY_HASH, MISSING
 from rag.models import ScopeIndex
 
@@ -147,49 +144,10 @@ DELETE FROM rag_chunk c USING rag_run_removal r
 WHERE c.project_id = %(project)s AND r.scope = %(scope)s AND r.chunk_id = c.id
 """
 
-_MISSING_COUNT = f"SELECT count(*) FROM rag_chunk WHERE project_id = %(project)s AND {MISSING}"
-
-_STANDING = f"""
-SELECT w.scope, coalesce(i.chunk_count, 0), ({_MISSING_COUNT} AND scope = w.scope)
-FROM unnest(%(scopes)s::text[]) AS w(scope)
-LEFT JOIN rag_scopeindex i ON i.project_id = %(project)s AND i.scope = w.scope
-"""
-
-_HAS_VECTORS = """
-SELECT EXISTS (
-    SELECT FROM rag_chunk
-    WHERE project_id = %(project)s AND scope = ANY(%(scopes)s) AND embedding_model = %(model)s AND %(model)s <> '')
-"""
-
 _RETURNED = """
 DELETE FROM rag_retiredchunk r USING rag_run_chunk s
 WHERE r.project_id = %(project)s AND s.scope = %(scope)s AND s.action = 'create' AND r.id = s.chunk_id
 """
-
-
-@dataclass(frozen=True, slots=True)
-class SwapCounts:
-    """What the swap did to one scope, and how its vectors stand afterwards (chunks)."""
-
-    created: int
-    deleted: int
-    total: int
-    #: Chunks whose vector was computed in this run.
-    embedded: int
-    #: Chunks without a vector of the current model.
-    without_vector: int
-    #: Chunks that got the vector of a text which was too long for the model, and was cut.
-    truncated: int
-
-    @property
-    def unchanged(self) -> int:
-        """Chunks that kept their id."""
-        return self.total - self.created
-
-    @property
-    def reused(self) -> int:
-        """Chunks with a vector of the current model that was there before."""
-        return self.total - self.embedded - self.without_vector
 
 
 class Swap:
@@ -216,7 +174,7 @@ class Swap:
         """Give standing chunks of the scope the vectors that were computed, or that another chunk has."""
         parameters = {**self._parameters, "scope": scope}
         self._taken[scope] = _pair(_FILL, parameters) if self._has_computed else (0, 0)
-        if _missing(parameters):
+        if missing_vectors(parameters):
             tables.execute(_FILL_FROM_TWIN, parameters)
 
     def compare(self) -> None:
@@ -235,7 +193,7 @@ class Swap:
         created, removed, deleted = staging.created[scope], staging.removed[scope], 0
         embedded, truncated = self._taken[scope]
         if created or removed or staging.updated[scope]:
-            classes = dict(_rows(_CLASSES, parameters))
+            classes = dict(tables.rows(_CLASSES, parameters))
             rewritten = classes.get("rewrite", 0)
             change = postings.PostingChange(
                 staging=staging,
@@ -263,25 +221,9 @@ class Swap:
             deleted=deleted,
             total=statistics.chunk_count,
             embedded=embedded,
-            without_vector=_missing(parameters),
+            without_vector=missing_vectors(parameters),
             truncated=truncated,
         )
-
-
-def standing_counts(*, project_id: int, scopes: Sequence[Scope], model: str) -> dict[Scope, SwapCounts]:
-    """The counts of scopes to which nothing was done."""
-    parameters = {"project": project_id, "scopes": [str(scope) for scope in scopes], "model": model}
-    return {
-        Scope(scope): SwapCounts(created=0, deleted=0, total=total, embedded=0, without_vector=missing, truncated=0)
-        for scope, total, missing in _rows(_STANDING, parameters)
-    }
-
-
-def has_vectors(*, project_id: int, model: str) -> bool:
-    """Whether any chunk of the project has a vector of the model."""
-    parameters = {"project": project_id, "scopes": [str(scope) for scope in Scope], "model": model}
-    ((found,),) = _rows(_HAS_VECTORS, parameters)
-    return bool(found)
 
 
 def _insert(parameters: dict[str, Any], count: int, statistics: ScopeIndex, progress: Progress) -> None:
@@ -300,18 +242,6 @@ def _insert(parameters: dict[str, Any], count: int, statistics: ScopeIndex, prog
     tables.execute(_RETURNED, parameters)
 
 
-def _missing(parameters: dict[str, Any]) -> int:
-    """Chunks of the scope without a vector of the model."""
-    ((count,),) = _rows(f"{_MISSING_COUNT} AND scope = %(scope)s", parameters)
-    return int(count)
-
-
 def _pair(statement: str, parameters: dict[str, Any]) -> tuple[int, int]:
-    ((first, second),) = _rows(statement, parameters)
+    ((first, second),) = tables.rows(statement, parameters)
     return int(first), int(second)
-
-
-def _rows(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return list(cursor.fetchall())

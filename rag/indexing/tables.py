@@ -120,3 +120,10 @@ def _copying(statement: str) -> Iterator[psycopg.Copy]:
     """
     with connection.cursor() as cursor, connection.wrap_database_errors, cursor.copy(statement) as copy:
         yield copy
+
+
+def rows(statement: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """All rows of a small answer."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
