@@ -16,8 +16,9 @@ import psycopg
 from rag.core.query import query_words
 from rag.core.types import Scope, SearchFilter
 from rag.doctor.findings import Check, Finding, Needs, Subject, error, ok, warning
-from rag.doctor.schema import POSTING_INDEX, VECTOR_INDEX, WORD_INDEX, create_statement
+from rag.doctor.schema import POSTING_INDEX, WORD_INDEX, create_statement
 from rag.models import Chunk, Posting, ScopeIndex
+from rag.models.chunks import VECTOR_INDEX
 from rag.retrievers.bm25 import READ
 from rag.retrievers.filters import filter_sql
 from rag.retrievers.lexemes import ScopeLanguages, word_groups

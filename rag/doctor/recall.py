@@ -11,8 +11,8 @@ import numpy as np
 from rag.core.types import Candidate, Scope, SearchFilter, Vector
 from rag.doctor.findings import Check, Finding, Needs, Subject, error, ok, warning
 from rag.doctor.plans import ORDER_ALONE
-from rag.doctor.schema import VECTOR_INDEX
 from rag.models import Chunk
+from rag.models.chunks import VECTOR_INDEX
 from rag.retrievers.lexemes import ScopeLanguages
 from rag.retrievers.vector import VectorRetriever
 

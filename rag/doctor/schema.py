@@ -12,9 +12,10 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Index, Model, UniqueConstraint
 
 from rag.doctor.findings import Check, Finding, Needs, Subject, error, ok, warning
-from rag.models.chunks import COSINE_OPCLASS
+from rag.indexing.vector_index import is_being_built
+from rag.models.chunks import COSINE_OPCLASS, VECTOR_INDEX
 
-VECTOR_INDEX, WORD_INDEX, POSTING_INDEX = "rag_chunk_embedding", "rag_chunk_search_vector", "rag_posting_once"
+WORD_INDEX, POSTING_INDEX = "rag_chunk_search_vector", "rag_posting_once"
 
 
 def migrations(subject: Subject) -> Iterator[Finding]:
@@ -61,7 +62,10 @@ def indexes(subject: Subject) -> Iterator[Finding]:
     known = {str(name): (bool(valid), str(opclass)) for name, valid, opclass in rows}
     bad = 0
     for model, name in _expected():
-        if name not in known:
+        if name == VECTOR_INDEX and not known.get(name, (False,))[0] and is_being_built(using=subject.using):
+            message = f"The index {name} is being built after a large load; until then searches are exact."
+            yield warning("indexes", message, "Wait for the reindex to end.")
+        elif name not in known:
             message = f"The index {name} on {model._meta.db_table} is missing."
             yield error("indexes", message, create_statement(model, name, using=subject.using))
         elif not known[name][0]:

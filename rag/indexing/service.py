@@ -15,6 +15,7 @@ from rag.indexing.progress import Cancelled, Progress, Stopped, Watcher
 from rag.indexing.request import Request, check_ready, parse_scopes
 from rag.indexing.runs import begin, in_progress, running_run, settle
 from rag.indexing.staging import Staging
+from rag.indexing.vector_index import VectorIndex
 from rag.indexing.work import carry_out
 from rag.models import IndexRun, Project, RunState
 
@@ -59,13 +60,17 @@ def reindex(
         embed_seconds=embed_seconds,
     )
     check_ready(project)
-    with ProjectLock(project.pk) as lock:
-        _acquire(lock, project)
-        run = begin(project, request, trigger=trigger, requested_by=requested_by, run=run, lock=lock)
-        progress = Progress(run, lock=lock, watcher=watcher, should_stop=should_stop)
-        with Staging(project_id=project.pk, scopes=request.scopes) as staging:
-            _carry_out(project, request, run, lock, progress, staging)
-    # Without the lock, which the next run may want at once.
+    vector_index = VectorIndex()
+    try:
+        with ProjectLock(project.pk) as lock:
+            _acquire(lock, project)
+            run = begin(project, request, trigger=trigger, requested_by=requested_by, run=run, lock=lock)
+            progress = Progress(run, lock=lock, watcher=watcher, should_stop=should_stop)
+            with Staging(project_id=project.pk, scopes=request.scopes) as staging:
+                _carry_out(project, request, run, lock, progress, staging, vector_index)
+    finally:
+        # Without the lock, which the next run may want at once.
+        vector_index.bring_back(watcher)
     retention.tidy(project=project, run=run)
     # Imported here: evaluating builds indexes of its own with parts of this package.
     from rag.calibration import recalibrate_after
@@ -82,10 +87,24 @@ def reindex(
 
 
 def _carry_out(
-    project: Project, request: Request, run: IndexRun, lock: ProjectLock, progress: Progress, staging: Staging
+    project: Project,
+    request: Request,
+    run: IndexRun,
+    lock: ProjectLock,
+    progress: Progress,
+    staging: Staging,
+    vector_index: VectorIndex,
 ) -> None:
     try:
-        carry_out(project=project, request=request, run=run, lock=lock, progress=progress, staging=staging)
+        carry_out(
+            project=project,
+            request=request,
+            run=run,
+            lock=lock,
+            progress=progress,
+            staging=staging,
+            vector_index=vector_index,
+        )
     except Cancelled:
         settle(run, RunState.CANCELLED, "Cancelled; the index is as it was.")
     except Stopped as error:

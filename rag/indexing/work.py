@@ -13,6 +13,7 @@ from rag.indexing.publish import Result, publish
 from rag.indexing.request import Request
 from rag.indexing.sessions import stage_sessions
 from rag.indexing.staging import Staging
+from rag.indexing.vector_index import VectorIndex
 from rag.indexing.vectors import Embedding, EmbeddingTally, forget_failures
 from rag.models import IndexRun, Project, ScopeIndex, Session
 from rag.provider import service_for
@@ -22,7 +23,14 @@ NOT_ASKED = "Not asked for (--no-embed)."
 
 
 def carry_out(
-    *, project: Project, request: Request, run: IndexRun, lock: ProjectLock, progress: Progress, staging: Staging
+    *,
+    project: Project,
+    request: Request,
+    run: IndexRun,
+    lock: ProjectLock,
+    progress: Progress,
+    staging: Staging,
+    vector_index: VectorIndex,
 ) -> None:
     """Stage what differs, embed what has no vector, swap. No transaction is open while git or a provider works."""
     settings = conf()
@@ -44,6 +52,7 @@ def carry_out(
     if request.retry_failed:
         forget_failures(project_id=project.pk, model=service.model)
     result.tally = _embed(project, request, run, service, staging, progress)
+    vector_index.set_aside(project_id=project.pk, model=service.model)
     publish(project=project, request=request, run=run, result=result, staging=staging, lock=lock, progress=progress)
 
 

@@ -17,6 +17,7 @@ from rag.models.sessions import Session, SessionEvent
 
 #: The operator class of the HNSW index; ``rag.retrievers.vector`` orders by its operator ``<=>``.
 COSINE_OPCLASS = "vector_cosine_ops"
+VECTOR_INDEX = "rag_chunk_embedding"
 
 
 class ScopeName(models.TextChoices):
@@ -135,7 +136,7 @@ class Chunk(models.Model):
             GinIndex(fields=["search_vector"], name="rag_chunk_search_vector"),
             HnswIndex(
                 fields=["embedding"],
-                name="rag_chunk_embedding",
+                name=VECTOR_INDEX,
                 # pgvector's defaults; what a larger graph would add, iterative scans give (docs/scaling.md).
                 m=16,
                 ef_construction=64,

@@ -1,0 +1,186 @@
+"""The vector index around a large load: out of the way while rows are written, then built in one go.
+
+Writing a row into a graph that stands takes about three times as long as its share of a graph that is built at once,
+on several processors and in memory (docs/scaling.md). The index goes only where no search would use it (docs/adr/0018),
+and comes back without keeping anybody from reading or writing. Whatever ends the process in between, the next run of
+any project finds that it is missing and builds it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connection, connections
+
+from rag.conf import conf
+from rag.core.profiles import EMBEDDING_DIMENSIONS
+from rag.indexing.lock import LOCK_SPACE
+from rag.indexing.progress import Watcher
+from rag.models import Chunk
+from rag.models.chunks import VECTOR_INDEX
+
+logger = logging.getLogger(__name__)
+
+#: The phase that watchers are told.
+PHASE = "vector index"
+
+#: Vectors from which a load is large: below, the graph takes them in within a few seconds.
+LARGE_LOAD = 5000
+
+#: How long the index's owner waits for others: to take it away, when nothing is lost by leaving it; and to build it,
+#: when a transaction that stays open (a dump, a forgotten terminal) keeps the build from ending.
+_REMOVE_PATIENCE, _BUILD_PATIENCE = "5s", "10min"
+
+#: Bytes of memory that a row takes in a graph that is built, beside its vector: neighbours, with m = 16, and pgvector's
+#: own structures; and the most memory a build may take (about 150,000 vectors; the rest is built on disk).
+_ROW_BYTES, _MOST_MEMORY = 700, 512 << 20
+
+#: PostgreSQL's codes of a full disk (shared memory is one: 64 MB in a container by default) and of no memory; and of a
+#: deadlock: an ANALYZE of the table waits for the build, which waits for all that has begun before.
+_NO_ROOM, _DEADLOCK = ("53100", "53200"), "40P01"
+#: How often a build is begun that meets a deadlock.
+_ATTEMPTS = 3
+
+#: Key of the advisory lock of whoever has taken the index away or builds it.
+_KEY = (LOCK_SPACE + 2, 0)
+
+_HELD = """
+SELECT EXISTS (
+    SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND (classid, objid) = (%s, %s)
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+"""
+_LOADED = "SELECT count(*) FROM rag_computedvector WHERE project_id = %s AND model = %s"
+# Counted no further than it matters.
+_STANDING = "SELECT count(*) FROM (SELECT FROM rag_chunk WHERE embedding IS NOT NULL LIMIT %s) standing"
+_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+
+
+class VectorIndex:
+    """The index during one run, on the thread's connection: at most set aside once, and then brought back."""
+
+    def __init__(self) -> None:
+        self._is_ours = False
+
+    def set_aside(self, *, project_id: int, model: str) -> bool:
+        """Drop the index when the computed vectors are many and those that stand so few that searches are exact.
+
+        Returns whether it was. Never raises for what PostgreSQL refuses: the rows are then written into the graph.
+        """
+        if connection.in_atomic_block:
+            return False
+        ((loaded,),) = _rows(_LOADED, [project_id, model])
+        if loaded < LARGE_LOAD:
+            return False
+        most = conf().exact_scan_rows
+        ((standing,),) = _rows(_STANDING, [most + 1])
+        if standing > most or not self._take():
+            return False
+        try:
+            with _settings(lock_timeout=_REMOVE_PATIENCE):
+                _execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
+        except DatabaseError:
+            logger.info("The vector index stays for a large load", exc_info=True)
+            return False
+        return True
+
+    def bring_back(self, watch: Watcher | None = None) -> None:
+        """Build the index where it is missing or half built and nobody else is about to; never raises.
+
+        Searches and other runs go on meanwhile.
+        """
+        if connection.in_atomic_block:
+            return
+        try:
+            if _is_valid() or not self._take() or _is_valid():
+                return
+            ((count,),) = _rows(_STANDING, [None])
+            if watch is not None:
+                watch(PHASE, 0, count)
+            _build(count)
+            if watch is not None:
+                watch(PHASE, count, count)
+        except (DatabaseError, InterfaceError):
+            logger.warning(
+                "The vector index is not built: until the next reindex builds it, large scopes are searched slowly",
+                exc_info=True,
+            )
+            if not connection.is_usable():
+                connection.close()
+        finally:
+            self._let_go()
+
+    def _take(self) -> bool:
+        if not self._is_ours:
+            ((self._is_ours,),) = _rows("SELECT pg_try_advisory_lock(%s, %s)", _KEY)
+        return self._is_ours
+
+    def _let_go(self) -> None:
+        if self._is_ours:
+            self._is_ours = False
+            with suppress(DatabaseError, InterfaceError):
+                _rows("SELECT pg_advisory_unlock(%s, %s)", _KEY)
+
+
+def is_being_built(*, using: str = DEFAULT_DB_ALIAS) -> bool:
+    """Whether a run has taken the index away and will bring it back."""
+    with connections[using].cursor() as cursor:
+        cursor.execute(_HELD, list(_KEY))
+        return bool(cursor.fetchone()[0])
+
+
+def _is_valid() -> bool:
+    return _rows(_VALID, [VECTOR_INDEX]) == [(True,)]
+
+
+def _build(count: int) -> None:
+    memory = min(count * (EMBEDDING_DIMENSIONS * 4 + _ROW_BYTES), _MOST_MEMORY) >> 10
+    ((has,),) = _rows("SELECT pg_size_bytes(current_setting('maintenance_work_mem')) >> 10", [])
+    settings = {"maintenance_work_mem": f"{max(memory, has)}kB", "lock_timeout": _BUILD_PATIENCE}
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            _create(settings)
+            return
+        except OperationalError as error:
+            code = getattr(error.__cause__, "sqlstate", None)
+            if attempt == _ATTEMPTS or code not in (*_NO_ROOM, _DEADLOCK):
+                raise
+            if code in _NO_ROOM:
+                # Several processes share their memory, and there is no room: one, with what the server grants it.
+                settings = {"max_parallel_maintenance_workers": "0", "lock_timeout": _BUILD_PATIENCE}
+
+
+def _create(settings: dict[str, str]) -> None:
+    (index,) = (index for index in Chunk._meta.indexes if index.name == VECTOR_INDEX)
+    with _settings(**settings):
+        # What a build that failed has left.
+        _execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
+        with connection.schema_editor(atomic=False) as editor:
+            editor.execute(index.create_sql(Chunk, editor, concurrently=True), params=None)
+
+
+@contextmanager
+def _settings(**values: str) -> Iterator[None]:
+    """PostgreSQL's settings for some statements that cannot be in a transaction."""
+    for name, value in values.items():
+        _rows("SELECT set_config(%s, %s, false)", [name, value])
+    try:
+        yield
+    finally:
+        # A connection that was lost has no settings any more.
+        with suppress(DatabaseError, InterfaceError):
+            for name in values:
+                _execute(f"RESET {name}")
+
+
+def _execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def _rows(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())

@@ -1,0 +1,216 @@
+"""A large load into a small table goes round the vector index, which is there again afterwards, whatever happens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection, connections
+
+from rag.doctor import schema
+from rag.doctor.findings import Severity
+from rag.indexing import reindex, vector_index
+from rag.indexing.vector_index import PHASE, VectorIndex
+from rag.models import Chunk, Project
+from rag.models.chunks import VECTOR_INDEX
+from rag.search import Hit, search
+from tests.conftest import MakeProject, MakeRepository
+from tests.ollama_server import OllamaServer
+from tests.services.index_state import assert_as_built_from_nothing
+from tests.services.test_doctor import subject
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAGES = {f"docs/{n}.md": f"# Tide {n}\n\nThe table of tide number {n}.\n" for n in range(12)}
+
+
+@pytest.fixture(autouse=True)
+def small_loads_are_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ten vectors are many, and whatever a test does to the index ends with it."""
+    monkeypatch.setattr(vector_index, "LARGE_LOAD", 10)
+    yield
+    monkeypatch.undo()
+    VectorIndex().bring_back()
+
+
+def index_is() -> str:
+    """``missing``, ``invalid`` or ``valid``."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [VECTOR_INDEX])
+        row = cursor.fetchone()
+    return "missing" if row is None else "valid" if row[0] else "invalid"
+
+
+def settings_of_the_connection() -> tuple[Any, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('maintenance_work_mem'), current_setting('lock_timeout'),"
+            " current_setting('max_parallel_maintenance_workers')"
+        )
+        return tuple(cursor.fetchone())
+
+
+class Watched:
+    """What a watcher was told, and how the index stood at each phase."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, str] = {}
+        self.told: list[tuple[str, int, int]] = []
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        self.told.append((phase, done, total))
+        self.index.setdefault(phase, index_is())
+
+
+def drop_index() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX {VECTOR_INDEX}")
+
+
+def fail_to_build() -> None:
+    """Leave what a build leaves that had to wait for somebody's open transaction, and was given up."""
+    writer = connections.create_connection("default")
+    with writer.cursor() as open_transaction, connection.cursor() as cursor:
+        open_transaction.execute("BEGIN; LOCK TABLE rag_chunk IN ROW EXCLUSIVE MODE")
+        cursor.execute("SET lock_timeout = '50ms'")
+        with pytest.raises(OperationalError):
+            cursor.execute(
+                f"CREATE INDEX CONCURRENTLY {VECTOR_INDEX} ON rag_chunk USING hnsw (embedding vector_cosine_ops)"
+            )
+        cursor.execute("RESET lock_timeout")
+    writer.close()
+
+
+def nearest(project: Project) -> list[Hit]:
+    return list(search(project=project, query="tide number 7", limit=5).hits)
+
+
+def test_the_index_is_away_while_a_large_load_is_written_and_there_afterwards(
+    project: MakeProject, ollama: OllamaServer
+) -> None:
+    made, watched, before = project(PAGES), Watched(), settings_of_the_connection()
+    run = reindex(project=made, watcher=watched)
+    assert run.report["embedding"]["embedded"] == 12
+    assert watched.index == {
+        "listing": "valid",
+        "reading": "valid",
+        "embedding": "valid",
+        "writing": "missing",
+        PHASE: "missing",
+    }
+    assert watched.told[-2:] == [(PHASE, 0, 12), (PHASE, 12, 12)]
+    assert index_is() == "valid"
+    assert settings_of_the_connection() == before
+    assert not vector_index.is_being_built()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexdef FROM pg_indexes WHERE indexname = %s", [VECTOR_INDEX])
+        assert "m='16'" in cursor.fetchone()[0]
+    assert_as_built_from_nothing(made)
+
+
+def test_searches_go_on_without_the_index(project: MakeProject, ollama: OllamaServer) -> None:
+    made = project(PAGES)
+    reindex(project=made)
+    with_index = nearest(made)
+    drop_index()
+    assert [(hit.origin, hit.score) for hit in nearest(made)] == [(hit.origin, hit.score) for hit in with_index]
+
+
+def test_a_small_load_is_written_into_the_graph(
+    project: MakeProject, make_repository: MakeRepository, ollama: OllamaServer
+) -> None:
+    made, watched = project(PAGES), Watched()
+    reindex(project=made)
+    make_repository({"docs/new.md": "# New\n\nOne page.\n"})
+    reindex(project=made, watcher=watched)
+    assert watched.index["writing"] == "valid"
+    assert PHASE not in watched.index
+
+
+def test_the_index_stays_where_a_search_might_use_it(project: MakeProject, ollama: OllamaServer, settings: Any) -> None:
+    settings.RAG_EXACT_SCAN_ROWS = 5
+    first, second, watched = project(PAGES), project(None, slug="second"), Watched()
+    reindex(project=first)
+    reindex(project=second, watcher=watched)
+    assert watched.index["writing"] == "valid"
+    assert Chunk.objects.filter(embedding__isnull=False).count() == 24
+
+
+def test_a_run_that_fails_brings_the_index_back(
+    project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = project(PAGES)
+
+    def fail(*_: Any, **__: Any) -> None:
+        assert index_is() == "missing"
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("rag.indexing.work.publish", fail)
+    with pytest.raises(RuntimeError):
+        reindex(project=made)
+    assert index_is() == "valid"
+
+
+@pytest.mark.parametrize("state", ["missing", "invalid"])
+def test_the_next_run_builds_what_a_killed_one_left_away(
+    project: MakeProject, ollama: OllamaServer, state: str
+) -> None:
+    made = project(PAGES)
+    reindex(project=made)
+    drop_index()
+    if state == "invalid":
+        fail_to_build()
+    assert index_is() == state
+    run = reindex(project=made)
+    assert run.report["scopes"]["docs"]["created"] == 0
+    assert index_is() == "valid"
+
+
+def test_who_builds_it_is_not_disturbed_by_others(project: MakeProject, ollama: OllamaServer) -> None:
+    made = project(PAGES)
+    reindex(project=made)
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s, %s)", [vector_index.LOCK_SPACE + 2, 0])
+    drop_index()
+    reindex(project=made)
+    assert index_is() == "missing"
+    assert vector_index.is_being_built()
+    (found,) = [one for one in schema.indexes(subject()) if one.severity is not Severity.OK]
+    assert (found.severity, "being built" in found.message) == (Severity.WARNING, True)
+    other.close()
+
+
+def test_the_build_does_with_less_where_shared_memory_is_full(
+    project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, tried = vector_index._create, []
+
+    def refuse(settings: dict[str, str]) -> None:
+        tried.append(dict(settings))
+        if len(tried) == 1:
+            cause = Exception("could not resize shared memory segment")
+            cause.sqlstate = "53100"  # type: ignore[attr-defined]
+            raise OperationalError("could not resize shared memory segment") from cause
+        create(settings)
+
+    monkeypatch.setattr(vector_index, "_create", refuse)
+    reindex(project=project(PAGES))
+    assert index_is() == "valid"
+    assert tried[1] == {"max_parallel_maintenance_workers": "0", "lock_timeout": "10min"}
+
+
+def test_an_index_that_cannot_be_built_fails_no_run(
+    project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(settings: dict[str, str]) -> None:
+        raise OperationalError("canceling statement due to lock timeout")
+
+    monkeypatch.setattr(vector_index, "_create", refuse)
+    with caplog.at_level(logging.WARNING):
+        run = reindex(project=project(PAGES))
+    assert run.state == "succeeded"
+    assert "The vector index is not built" in caplog.text
+    assert len(nearest(Project.objects.get())) == 5
