@@ -5,19 +5,22 @@ from __future__ import annotations
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 from django.conf import settings
-from django.db import connection
+from django.db import connection, connections
 from indexing_corpus import make_repository
 from measuring import Cost, Meter, row
 
-from rag.indexing import reindex
+from rag.indexing import reindex, vector_index
 from rag.models import Chunk, ComputedVector, IndexRun, Posting, Project, RetiredChunk, RunState, ScopeIndex, SourceFile
 
 HNSW = "rag_chunk_embedding"
@@ -113,45 +116,76 @@ def show_rates(project: Project, *, rounds: int, langchain: str | None) -> None:
     print("Whole runs without computing vectors; the ratio is the run's rate to the other's\n")
     row("", "seconds", "chunks a second", "the run's rate to this one's", "processor: ours", "the server's")
     row(*["---"] * 6)
-    notes: list[str] = []
-    for has_hnsw in (False, True):
-        kind = "with HNSW" if has_hnsw else "without HNSW"
-        plain: list[Run] = []
-        ours: list[Run] = []
-        copied: list[Cost] = []
-        for _ in range(rounds):
-            if not has_hnsw:
-                empty(project, has_hnsw=False)
-                plain.append(run(project, embed=False))
-            empty(project, has_hnsw=has_hnsw)
-            offer_vectors(project)
-            ours.append(run(project))
-            assert ours[-1].texts == 0
-            copied.append(copy(project))
-        took, count = statistics.median(each.cost.clock for each in ours), ours[0].created
-        if plain:
-            show_rate(f"run, {kind}, no vectors", [each.cost for each in plain], count)
-        show_rate(f"run, {kind}", [each.cost for each in ours], count)
-        spent = {name: statistics.median(each.phases.get(name, 0.0) for each in ours) for name in ours[0].phases}
-        notes.append(f"{kind}: {', '.join(f'{name} {seconds:.1f} s' for name, seconds in spent.items())}")
-        show_rate(f"bare COPY, {kind}", copied, count, took)
-    if not langchain:
-        notes.append(
-            "Not compared with LangChain: langchain-postgres is not installed here."
-            " Name an interpreter that has it with --langchain."
-        )
+    made: dict[str, list[Run]] = {name: [] for name in ("no vectors", "no HNSW", "built", "standing")}
+    copied: dict[bool, list[Cost]] = {False: [], True: []}
+    theirs: list[Cost] = []
+    for _ in range(rounds):
+        with without_hnsw():
+            empty(project, has_hnsw=False)
+            made["no vectors"].append(run(project, embed=False))
+            made["no HNSW"].append(loaded(project, has_hnsw=False))
+        copied[False].append(copy(project))
+        made["built"].append(loaded(project))
+        with standing_hnsw():
+            made["standing"].append(loaded(project))
+        copied[True].append(copy(project))
+        if langchain:
+            theirs.append(ingest(project, langchain))
+    count = made["built"][0].created
+    took = {name: statistics.median(each.cost.clock for each in runs) for name, runs in made.items()}
+    for name, title in (
+        ("no vectors", "run, no HNSW index, no vectors"),
+        ("no HNSW", "run, no HNSW index"),
+        ("built", "run, HNSW, into an empty table"),
+        ("standing", "run, HNSW, into a standing graph"),
+    ):
+        show_rate(title, [each.cost for each in made[name]], count)
+    show_rate("bare COPY, no HNSW index", copied[False], count, took["no HNSW"])
+    show_rate("bare COPY, HNSW", copied[True], count, took["built"], took["standing"])
+    if theirs:
+        show_rate("LangChain PGVectorStore, HNSW", theirs, count, took["built"], took["standing"])
     else:
-        theirs = [ingest(project, langchain) for _ in range(rounds)]
-        show_rate("LangChain PGVectorStore, with HNSW", theirs, count, took)
-    print("", *notes, "", sep="\n", flush=True)
+        print("\nNot compared with LangChain: name an interpreter that has langchain-postgres with --langchain.")
+    print()
+    for name, runs in made.items():
+        phases = {phase: statistics.median(each.phases.get(phase, 0.0) for each in runs) for phase in runs[0].phases}
+        print(f"{name}: {', '.join(f'{phase} {seconds:.1f} s' for phase, seconds in phases.items())}", flush=True)
+    print()
 
 
-def show_rate(name: str, costs: list[Cost], count: int, ours: float | None = None) -> None:
-    """One line of the table; ``ours``: the seconds that the run took."""
+def loaded(project: Project, *, has_hnsw: bool = True) -> Run:
+    """A run over everything, whose vectors are there."""
+    empty(project, has_hnsw=has_hnsw)
+    offer_vectors(project)
+    made = run(project)
+    assert made.texts == 0
+    return made
+
+
+@contextmanager
+def without_hnsw() -> Iterator[None]:
+    """Nobody builds the index that is missing: another connection says that it has it in hand."""
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s, %s)", vector_index.KEY)
+        yield
+    other.close()
+
+
+@contextmanager
+def standing_hnsw() -> Iterator[None]:
+    """As beside many other vectors: no load is so large that the index goes out of its way."""
+    large, vector_index.LARGE_LOAD = vector_index.LARGE_LOAD, sys.maxsize
+    yield
+    vector_index.LARGE_LOAD = large
+
+
+def show_rate(name: str, costs: list[Cost], count: int, *ours: float) -> None:
+    """One line of the table; ``ours``: the seconds that the runs took which are held against it."""
     clock, own, server = (
         statistics.median(getattr(cost, kind) for cost in costs) for kind in ("clock", "own", "server")
     )
-    ratio = "" if ours is None else f"{clock / ours:.2f}"
+    ratio = " / ".join(f"{clock / each:.2f}" for each in ours)
     row(name, f"{clock:.1f}", f"{count / clock:,.0f}", ratio, f"{own:.1f}", f"{server:.1f}")
 
 

@@ -33,6 +33,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
+from typing import cast
 
 from rag.core.accents import folded_variants, normalise
 from rag.core.chains import SplitChains, chain_pattern
@@ -138,13 +139,17 @@ def _read(text: str) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Words separated by spaces; wholes; characters."""
     text = normalise(text)
     read = list(map(_split_chains.__getitem__, chain_pattern(text).findall(text)))
-    words = [found if isinstance(found, str) else found.words for found in read]
     wholes: dict[str, None] = {}
     characters: dict[str, None] = {}
-    for found in read:
-        if not isinstance(found, str):
+    words: Iterable[str]
+    # Most texts hold few chains that are more than their words.
+    if divisions := [found for found in read if not isinstance(found, str)]:
+        words = [found if isinstance(found, str) else found.words for found in read]
+        for found in divisions:
             wholes.update(dict.fromkeys(found.wholes))
             characters.update(dict.fromkeys(found.characters))
+    else:
+        words = cast("list[str]", read)
     if "#" in text or "++" in text:
         wholes.update((_NAMES[name.lower()], None) for name in _NAMED.findall(text))
     return " ".join(filter(None, words)), tuple(wholes), tuple(characters)

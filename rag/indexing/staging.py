@@ -144,7 +144,7 @@ class Staging:
         tables.execute("CREATE INDEX ON rag_run_chunk (scope, place)", {})
         tables.execute("CREATE INDEX ON rag_run_removal (chunk_id)", {})
         if self.created.total() + self.updated.total() >= tables.ANALYSED_ROWS:
-            tables.analyse("rag_run_chunk")
+            tables.analyse("rag_run_chunk (scope, place, action, chunk_id, path_hash, embedding_hash)")
         if self.removed.total() >= tables.ANALYSED_ROWS:
             tables.analyse("rag_run_removal")
 

@@ -45,7 +45,7 @@ _NO_ROOM, _DEADLOCK = ("53100", "53200"), "40P01"
 _ATTEMPTS = 3
 
 #: Key of the advisory lock of whoever has taken the index away or builds it.
-_KEY = (LOCK_SPACE + 2, 0)
+KEY = (LOCK_SPACE + 2, 0)
 
 _HELD = """
 SELECT EXISTS (
@@ -114,20 +114,20 @@ class VectorIndex:
 
     def _take(self) -> bool:
         if not self._is_ours:
-            ((self._is_ours,),) = _rows("SELECT pg_try_advisory_lock(%s, %s)", _KEY)
+            ((self._is_ours,),) = _rows("SELECT pg_try_advisory_lock(%s, %s)", KEY)
         return self._is_ours
 
     def _let_go(self) -> None:
         if self._is_ours:
             self._is_ours = False
             with suppress(DatabaseError, InterfaceError):
-                _rows("SELECT pg_advisory_unlock(%s, %s)", _KEY)
+                _rows("SELECT pg_advisory_unlock(%s, %s)", KEY)
 
 
 def is_being_built(*, using: str = DEFAULT_DB_ALIAS) -> bool:
     """Whether a run has taken the index away and will bring it back."""
     with connections[using].cursor() as cursor:
-        cursor.execute(_HELD, list(_KEY))
+        cursor.execute(_HELD, list(KEY))
         return bool(cursor.fetchone()[0])
 
 

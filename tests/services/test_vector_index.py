@@ -173,7 +173,7 @@ def test_who_builds_it_is_not_disturbed_by_others(project: MakeProject, ollama: 
     reindex(project=made)
     other = connections.create_connection("default")
     with other.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(%s, %s)", [vector_index.LOCK_SPACE + 2, 0])
+        cursor.execute("SELECT pg_advisory_lock(%s, %s)", [*vector_index.KEY])
     drop_index()
     reindex(project=made)
     assert index_is() == "missing"
