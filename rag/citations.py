@@ -17,7 +17,7 @@ from rag.heads import open_head
 from rag.models import Chunk, Project, RetiredChunk, SessionEvent
 from rag.repositories import open_repository
 from rag.sources.git import GitRepository, UndecodableText, decode, permalink
-from rag.sources.git_repository import ObjectTooLarge
+from rag.sources.git_objects import ObjectTooLarge
 
 #: Bytes: the largest RAG_MAX_FILE_BYTES, so that whatever could be indexed can be read again.
 READ_LIMIT = 64 * 1024 * 1024

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -24,6 +25,12 @@ CHUNK_COLUMNS = (
     *("start_offset", "end_offset", "start_line", "end_line", "commit", "metadata", "terms_a", "terms_b", "terms_d"),
     *("length", "embedding_hash"),
 )
+
+
+@lru_cache(maxsize=1024)
+def _json_list(headings: tuple[str, ...]) -> str:
+    """The pieces of a section share its headings."""
+    return json.dumps(headings)
 
 
 class Staging:
@@ -102,7 +109,7 @@ class Staging:
                 chunk.content_hash,
                 chunk.language,
                 chunk.title,
-                json.dumps(chunk.heading_path),
+                _json_list(tuple(chunk.heading_path)),
                 chunk.symbol,
                 chunk.symbol_kind,
                 chunk.signature,
@@ -112,7 +119,7 @@ class Staging:
                 chunk.start_line,
                 chunk.end_line,
                 chunk.commit,
-                json.dumps(chunk.metadata),
+                json.dumps(chunk.metadata) if chunk.metadata else "{}",
                 chunk.terms_a,
                 chunk.terms_b,
                 chunk.terms_d,

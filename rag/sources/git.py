@@ -8,14 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from rag.core.chunking.languages import language_of
 from rag.core.paths import IGNORE_FILE, IGNORED, MAX_PATH_BYTES, IgnoreRules, PathRules, printable
 from rag.core.repository_address import permalink
 from rag.core.secrets import REFUSED_NAME, RULES_DIGEST, refused_text
 from rag.core.types import FILE_SCOPES, Scope, Skipped
+from rag.sources.git_objects import MOST_AHEAD, ObjectTooLarge
 from rag.sources.git_process import DubiousOwnership
-from rag.sources.git_repository import Commit, EmptyRepository, GitRepository, ObjectTooLarge, TreeEntry, UnknownRef
+from rag.sources.git_repository import Commit, EmptyRepository, GitRepository, TreeEntry, UnknownRef
 
 __all__ = [
     "Commit",
@@ -157,12 +159,16 @@ class GitSource:
 
     def read(self, entries: Iterable[FileEntry]) -> Iterator[FileText | FileEntry]:
         """The text of each entry, one at a time; the entry with its reason where there is none to be indexed."""
-        for entry in entries:
-            yield self._read_one(entry)
+        rest = iter(entries)
+        while some := list(islice(rest, MOST_AHEAD)):
+            self._repository.ask_ahead([entry.blob for entry in some if _is_to_read(entry)])
+            for entry in some:
+                yield self._read_one(entry)
 
     def _read_one(self, entry: FileEntry) -> FileText | FileEntry:
-        if entry.reason or entry.scope is None:
+        if not _is_to_read(entry):
             return entry
+        assert entry.scope is not None
         try:
             data = self._repository.read_blob(entry.blob, limit=self._max_bytes)
             if data is None:
@@ -195,6 +201,10 @@ class GitSource:
             return IgnoreRules(), f"larger than {self._max_bytes} bytes, not used"
         rules = IgnoreRules((data or b"").decode("utf-8", "surrogateescape"))
         return rules, rules.problem
+
+
+def _is_to_read(entry: FileEntry) -> bool:
+    return not entry.reason and entry.scope is not None
 
 
 def _storable(path: str) -> str:

@@ -16,6 +16,7 @@ from typing import IO
 from rag.core.errors import SourceUnavailable, UnsafePath
 from rag.core.paths import is_below_any, printable
 from rag.core.repository_address import validate_ref
+from rag.sources.git_objects import GitObjects
 from rag.sources.git_process import LOCAL_TIMEOUT, GitAnswer, git_environment, run_git, start_git, stop_git, unavailable
 
 #: Bytes read from git at a time: a few thousand paths of a listing.
@@ -23,10 +24,6 @@ _PIECE = 1 << 18
 
 #: One line of ``ls-tree -z``.
 _RECORD = re.compile(r"([0-7]{6}) [a-z]+ ([0-9a-f]+)\t([^\0]*)(?:\0|\Z)")
-#: git's words for one object that a partial clone lacks or that is damaged on disk.
-_LOST = re.compile(
-    r"could not fetch|promisor|corrupt|inflate|unable to (?:unpack|stream)|hash mismatch|is garbage|incorrect header"
-)
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -38,10 +35,6 @@ class UnknownRef(SourceUnavailable):
     """The repository has no such branch, tag or commit."""
 
     retryable = False
-
-
-class ObjectTooLarge(Exception):
-    """The object is larger than its reader allows; it was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +72,7 @@ class GitRepository:
         # Only this directory is the repository: git must not climb to one that happens to lie above.
         self._environment = git_environment(os.environ) | {"GIT_CEILING_DIRECTORIES": str(self.path.parent)}
         self._running: list[subprocess.Popen[bytes]] = []
-        self._batch: subprocess.Popen[bytes] | None = None
-        self._batch_errors: IO[bytes] | None = None
+        self._objects = GitObjects(self.path, environment=self._environment)
         self._check_layout(roots)
 
     def __enter__(self) -> GitRepository:
@@ -93,14 +85,14 @@ class GitRepository:
 
     def close(self) -> None:
         """End every process of this repository; it may be used again afterwards."""
-        self._stop_batch()
+        self._objects.close()
         for process in self._running:
             stop_git(process)
         self._running.clear()
 
     def resolve(self, ref: str = "HEAD") -> Commit:
         """The commit a ref stands for; ``EmptyRepository``, ``UnknownRef`` or ``SourceRefused`` otherwise."""
-        found = self._object(f"{validate_ref(ref)}^{{commit}}")
+        found = self._objects.read(f"{validate_ref(ref)}^{{commit}}")
         if found is None:
             if not self._run("for-each-ref", "--count=1").stdout:
                 raise EmptyRepository(f"The repository {self.path} has no commits yet.")
@@ -139,8 +131,12 @@ class GitRepository:
 
     def read_blob(self, blob: str, *, limit: int | None = None) -> bytes | None:
         """An object's bytes; ``None`` when it is missing or damaged, ``ObjectTooLarge`` above ``limit`` bytes."""
-        found = self._object(_full_id(blob), limit=limit)
+        found = self._objects.read(_full_id(blob), limit=limit)
         return None if found is None else found[1]
+
+    def ask_ahead(self, blobs: Sequence[str]) -> None:
+        """Ask for objects that ``read_blob`` will be asked for next, in this order; at most ``MOST_AHEAD``."""
+        self._objects.ask_ahead([_full_id(blob) for blob in blobs])
 
     def read_file(self, commit: str, path: str, *, limit: int | None = None) -> bytes | None:
         """A regular file's bytes at a commit; ``None`` when it is not there, or is a link, a folder or a submodule."""
@@ -149,7 +145,7 @@ class GitRepository:
             raise UnsafePath(f"The path {printable(path)!r} is not a path inside the repository.")
         identifier = f"{_full_id(commit)}^{{tree}}"
         for depth, name in enumerate(parts, start=1):
-            tree = self._object(identifier)
+            tree = self._objects.read(identifier)
             entry = None if tree is None else _tree_entry(tree[1], name, id_bytes=len(commit) // 2)
             if entry is None or (entry[0] == b"40000") != (depth < len(parts)):
                 return None
@@ -162,52 +158,6 @@ class GitRepository:
         return answer.stdout.decode("utf-8", "replace").strip() or None
 
     # ---- below: processes -----------------------------------------------------------------------------------------
-
-    def _object(self, name: str, *, limit: int | None = None) -> tuple[str, bytes] | None:
-        """``(id, content)`` of what the name stands for, through the one ``cat-file`` process."""
-        batch = self._batch or self._start_batch()
-        assert batch.stdin is not None and batch.stdout is not None
-        try:
-            batch.stdin.write(name.encode("utf-8", "surrogateescape") + b"\n")
-            batch.stdin.flush()
-            header = batch.stdout.readline()
-        except BrokenPipeError:
-            header = b""
-        if not header.endswith(b"\n"):
-            self._check_lost()
-            return None
-        if header.endswith((b" missing\n", b" ambiguous\n")):
-            return None
-        identifier, _, size = header.split()
-        if limit is not None and int(size) > limit:
-            self._stop_batch()  # cheaper than reading it to the end
-            raise ObjectTooLarge
-        content = batch.stdout.read(int(size) + 1)
-        if len(content) != int(size) + 1:
-            self._check_lost()
-            return None
-        return identifier.decode(), content[:-1]
-
-    def _start_batch(self) -> subprocess.Popen[bytes]:
-        self._batch_errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process that writes to it
-        self._batch = self._start(self._at("cat-file", "--batch"), self._batch_errors)
-        return self._batch
-
-    def _check_lost(self) -> None:
-        """After git gave up: silent when this one object was the reason, else the error. The next call starts anew."""
-        assert self._batch is not None and self._batch_errors is not None
-        stop_git(self._batch)
-        self._batch_errors.seek(0)
-        stderr = self._batch_errors.read(_PIECE).decode("utf-8", "replace")
-        self._stop_batch()
-        if not _LOST.search(stderr):
-            raise unavailable(stderr, self.path)
-
-    def _stop_batch(self) -> None:
-        if self._batch is not None and self._batch_errors is not None:
-            self._stop(self._batch)
-            self._batch_errors.close()
-        self._batch = self._batch_errors = None
 
     def _stop(self, process: subprocess.Popen[bytes]) -> None:
         stop_git(process)

@@ -13,6 +13,7 @@ import pytest
 from rag.core.errors import SourceRefused, SourceUnavailable, UnsafePath
 from rag.core.types import Scope
 from rag.sources.git import (
+    MISSING,
     DubiousOwnership,
     EmptyRepository,
     FileEntry,
@@ -23,6 +24,7 @@ from rag.sources.git import (
     UnknownRef,
     decode,
 )
+from rag.sources.git_objects import MOST_AHEAD
 from tests.conftest import Git, MakeRepository
 
 LIMIT = 1 << 20
@@ -228,6 +230,31 @@ def test_fifty_repositories_leave_no_process_behind(make_repository: MakeReposit
             source = GitSource(repository, repository.resolve().id, max_file_bytes=LIMIT)
             next(iter(source.read(source.entries())))  # and leaves the walk half done
     assert children() == set()
+
+
+def test_many_files_are_read_in_order_whatever_happens_to_some(make_repository: MakeRepository, git: Git) -> None:
+    files = {f"docs/{number:04}.md": f"page {number}" for number in range(2 * MOST_AHEAD + 100)}
+    path = make_repository(files | {"docs/0007.md": "x" * 200, "docs/0600.md": "y" * 200, "docs/0601.md": "z" * 200})
+    lost = git(path, "rev-parse", "HEAD:docs/0300.md")
+    (path / ".git/objects" / lost[:2] / lost[2:]).unlink()
+    found = texts(path, limit=100)
+    large = dict.fromkeys(("docs/0007.md", "docs/0600.md", "docs/0601.md"), "larger than 100 bytes")
+    assert found == files | large | {"docs/0300.md": MISSING}
+
+
+def test_what_was_asked_ahead_is_not_taken_for_something_else(make_repository: MakeRepository, git: Git) -> None:
+    path = make_repository({name: f"text of {name}" for name in "abcd"})
+    a, b, c, d = (git(path, "rev-parse", f"HEAD:{name}") for name in "abcd")
+    with GitRepository(path) as repository:
+        repository.ask_ahead([a, b, c])
+        assert repository.read_blob(a) == b"text of a"
+        assert repository.read_blob(d) == b"text of d"
+        assert repository.read_blob(b) == b"text of b"
+        repository.ask_ahead([c, d])
+        repository.ask_ahead([a])
+        assert repository.read_blob(a) == b"text of a"
+        with pytest.raises(ValueError, match="at most"):
+            repository.ask_ahead([a] * (MOST_AHEAD + 1))
 
 
 def test_a_repository_can_be_used_again_after_it_was_closed(make_repository: MakeRepository) -> None:

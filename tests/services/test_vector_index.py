@@ -129,10 +129,13 @@ def test_a_small_load_is_written_into_the_graph(
     assert PHASE not in watched.index
 
 
-def test_the_index_stays_where_a_search_might_use_it(project: MakeProject, ollama: OllamaServer, settings: Any) -> None:
-    settings.RAG_EXACT_SCAN_ROWS = 5
+@pytest.mark.parametrize("limit", [("MOST_STANDING", 5), ("STANDING_SHARE", 0.5)])
+def test_the_index_stays_where_many_vectors_stand(
+    project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, float]
+) -> None:
     first, second, watched = project(PAGES), project(None, slug="second"), Watched()
     reindex(project=first)
+    monkeypatch.setattr(vector_index, *limit)
     reindex(project=second, watcher=watched)
     assert watched.index["writing"] == "valid"
     assert Chunk.objects.filter(embedding__isnull=False).count() == 24
