@@ -3,7 +3,7 @@
 Writing a row into a graph that stands takes about seven times as long as its share of a graph that is built at once,
 on several processors and in memory (docs/scaling.md). The index goes only where an exact search takes its place well
 (docs/adr/0018), and comes back without keeping anybody from reading or writing. Whatever ends the process in between,
-the next run of any project finds that it is missing and builds it.
+a worker, or the next run of any project, finds that it is missing and builds it.
 """
 
 from __future__ import annotations
@@ -91,29 +91,31 @@ class VectorIndex:
             return False
         return True
 
-    def bring_back(self, watch: Watcher | None = None) -> None:
+    def bring_back(self, watch: Watcher | None = None) -> bool:
         """Build the index where it is missing or half built and nobody else is about to; never raises.
 
-        Searches and other runs go on meanwhile.
+        Searches and other runs go on meanwhile. Returns False when it should have been built and could not be.
         """
         if connection.in_atomic_block:
-            return
+            return True
         try:
             if _is_valid() or not self._take() or _is_valid():
-                return
+                return True
             ((count,),) = _rows(_STANDING, [None])
             if watch is not None:
                 watch(PHASE, 0, count)
             _build(count)
             if watch is not None:
                 watch(PHASE, count, count)
+            return True
         except (DatabaseError, InterfaceError):
             logger.warning(
-                "The vector index is not built: until the next reindex builds it, large scopes are searched slowly",
+                "The vector index is not built: until a worker or a reindex does, large scopes are searched slowly",
                 exc_info=True,
             )
             if not connection.is_usable():
                 connection.close()
+            return False
         finally:
             self._let_go()
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
+import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, connections
 
+from rag import jobs
 from rag.doctor import schema
 from rag.doctor.findings import Severity
 from rag.indexing import reindex, vector_index
 from rag.indexing.vector_index import PHASE, VectorIndex
+from rag.jobs import rescuing
+from rag.jobs.rescuing import IndexRescue
 from rag.models import Chunk, Project
 from rag.models.chunks import VECTOR_INDEX
 from rag.search import Hit, search
 from tests.conftest import MakeProject, MakeRepository
 from tests.ollama_server import OllamaServer
+from tests.programs import Manage
 from tests.services.index_state import assert_as_built_from_nothing
 from tests.services.test_doctor import subject
 
@@ -169,6 +175,61 @@ def test_the_next_run_builds_what_a_killed_one_left_away(
     run = reindex(project=made)
     assert run.report["scopes"]["docs"]["created"] == 0
     assert index_is() == "valid"
+
+
+@pytest.mark.parametrize("state", ["missing", "invalid"])
+def test_a_worker_builds_what_a_killed_run_left_away(
+    project: MakeProject, ollama: OllamaServer, manage: Manage, state: str
+) -> None:
+    made = project(PAGES)
+    reindex(project=made)
+    drop_index()
+    if state == "invalid":
+        fail_to_build()
+    worker = manage("worker")
+    deadline = time.monotonic() + 30
+    while index_is() != "valid":
+        assert worker.poll() is None and time.monotonic() < deadline
+        time.sleep(0.05)
+    worker.send_signal(signal.SIGTERM)
+    _, errors = worker.communicate(timeout=20)
+    assert worker.returncode == 0 and "Traceback" not in errors, errors
+    assert_as_built_from_nothing(made)
+
+
+def test_a_rescue_leaves_the_index_to_the_run_that_has_it_in_hand(db: None) -> None:
+    drop_index()
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s, %s)", [*vector_index.KEY])
+        jobs.rescue()
+        assert index_is() == "missing"
+        # The run is killed.
+        other.close()
+    until_let_go = time.monotonic() + 10
+    while vector_index.is_being_built():
+        assert time.monotonic() < until_let_go
+    jobs.rescue()
+    assert index_is() == "valid"
+
+
+@pytest.mark.parametrize(("pause", "tries"), [(rescuing.INDEX_PAUSE, 1), (0.0, 2)])
+def test_a_worker_that_cannot_build_the_index_pauses_before_it_tries_again(
+    db: None, monkeypatch: pytest.MonkeyPatch, pause: float, tries: int
+) -> None:
+    tried: list[dict[str, str]] = []
+
+    def refuse(settings: dict[str, str]) -> None:
+        tried.append(settings)
+        raise OperationalError("must be owner of table rag_chunk")
+
+    drop_index()
+    monkeypatch.setattr(vector_index, "_create", refuse)
+    monkeypatch.setattr(rescuing, "INDEX_PAUSE", pause)
+    rescue_index = IndexRescue()
+    rescue_index()
+    rescue_index()
+    assert len(tried) == tries
 
 
 def test_who_builds_it_is_not_disturbed_by_others(project: MakeProject, ollama: OllamaServer) -> None:

@@ -57,7 +57,7 @@ class Command(RagCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until stopped."""
         # Connecting first: an error of the settings or the database is told at once.
-        jobs.rescue()
+        jobs.rescue_runs()
         asyncio.run(_Worker(concurrency=options["concurrency"], once=options["once"]).run())
 
 
