@@ -9,10 +9,11 @@ from rag.conf import conf
 from rag.core.chunking.generated import generated_reason
 from rag.core.errors import RagError
 from rag.core.paths import IGNORED, printable
-from rag.core.secrets import PRIVATE_KEY, REFUSED_NAME, refused_text
+from rag.core.secrets import REFUSED_NAME, refused_text
 from rag.core.transcript import clean_message, refused_message
 from rag.core.types import Scope
 from rag.explain.causes import Cause, Reason
+from rag.explain.remedies import NO_MESSAGE_SECRET, holds_secret, remedy_for
 from rag.explain.targets import Located, symbols_of
 from rag.heads import open_head
 from rag.indexing.files import pipeline_fingerprint
@@ -22,9 +23,6 @@ from rag.sources.git import EmptyRepository, FileText
 
 #: Symbols that are listed when there is none of the name.
 LISTED_SYMBOLS = 12
-#: How ``rag.core.secrets`` names a token of any owner.
-ACCESS_TOKEN = "access token"
-NO_SECRET = "Take the secret out, and change it where it is used: it is in the history."
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +56,13 @@ def event_standing(project: Project, located: Located) -> SourceStanding:
     session, reindex = event.session, f"manage.py reindex {project.slug} --scope session"
     if event.type not in CITABLE_TYPES:
         kinds = " and ".join(CITABLE_TYPES)
-        return SourceStanding(
-            [Reason(Cause.SKIPPED, f"The event is {printable(event.type)}: only {kinds} are knowledge.")]
-        )
+        message = f"The event is {printable(event.type)}: only {kinds} are knowledge."
+        remedy = "Ask about the message that tells of it, or append one."
+        return SourceStanding([Reason(Cause.SKIPPED, message, remedy)])
     refused = refused_text(session.title) or refused_message(event.content, clean_message(event.content))
     if refused:
-        return SourceStanding([Reason(Cause.REFUSED, f"The message is refused: it holds a secret ({refused}).")])
+        message = f"The message is refused: it holds a secret ({refused})."
+        return SourceStanding([Reason(Cause.REFUSED, message, NO_MESSAGE_SECRET)])
     if len(event.content.encode("utf-8", "replace")) > conf().max_file_bytes:
         return SourceStanding([_skipped(located.path, f"larger than {conf().max_file_bytes} bytes")])
     if located.chunk_ids:
@@ -154,12 +153,11 @@ def _verdict(text: FileText) -> str:
 
 
 def _skipped(path: str, reason: str) -> Reason:
-    shown = printable(path)
+    shown, remedy = printable(path), remedy_for(path, reason)
     if reason == IGNORED:
-        return Reason(Cause.IGNORED, f"{shown} is {reason}.", "Take it out of .ragignore and commit, then reindex.")
+        return Reason(Cause.IGNORED, f"{shown} is {reason}.", remedy)
     if reason.startswith(REFUSED_NAME):
-        remedy = "Files of such names are never read: put what is knowledge into another file."
         return Reason(Cause.REFUSED, f"{shown} is refused and never indexed: {reason}.", remedy)
-    if reason == PRIVATE_KEY or reason.startswith(ACCESS_TOKEN):
-        return Reason(Cause.REFUSED, f"{shown} is refused and never indexed: it holds a secret ({reason}).", NO_SECRET)
-    return Reason(Cause.SKIPPED, f"{shown} is skipped: {reason}.")
+    if holds_secret(reason):
+        return Reason(Cause.REFUSED, f"{shown} is refused and never indexed: it holds a secret ({reason}).", remedy)
+    return Reason(Cause.SKIPPED, f"{shown} is skipped: {reason}.", remedy)
