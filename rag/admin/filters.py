@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from django.contrib import admin
-from django.db.models import QuerySet
+from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from rag.core.errors import InvalidInput
@@ -22,7 +23,21 @@ def model_in_use() -> str:
         return ""
 
 
-class EmbeddingFilter(admin.SimpleListFilter):
+class KnownChoices(admin.SimpleListFilter):
+    """A filter whose unknown value is refused as Django refuses an unknown lookup, and told: the list is not filtered.
+
+    Django itself would keep the value in the address and show every row, as if nothing had been asked.
+    """
+
+    def __init__(self, request: HttpRequest, params: Any, model: type[Model], model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        value = self.value()
+        if value is not None and value not in {name for name, _ in self.lookup_choices}:
+            messages.warning(request, f"The filter {self.title} has no such value. The list is shown without a filter.")
+            raise IncorrectLookupParameters
+
+
+class EmbeddingFilter(KnownChoices):
     """A vector of another model counts as none."""
 
     title = "embedding"
@@ -55,7 +70,7 @@ class UsedLanguages(admin.ChoicesFieldListFilter):
                 yield choice
 
 
-class SkippedFilter(admin.SimpleListFilter):
+class SkippedFilter(KnownChoices):
     """Indexed or not."""
 
     title = "state"

@@ -114,6 +114,14 @@ def test_no_address_makes_a_list_or_a_page_fail(filled: Project, admin_client: C
             assert admin_client.get(f"/admin/rag/{model}/{odd}").status_code in (200, 302, 400), (model, odd)
 
 
+@pytest.mark.parametrize("query", ["chunk/?embedded=zz", "sourcefile/?state=zz", "chunk/?q=quay&embedded="])
+def test_an_unknown_value_of_a_filter_is_refused_and_told(filled: Project, admin_client: Client, query: str) -> None:
+    place = f"/admin/rag/{query}"
+    answer = admin_client.get(place)
+    assert (answer.status_code, answer["Location"]) == (302, f"{place.partition('?')[0]}?e=1")
+    assert "has no such value. The list is shown without a filter." in words(admin_client, answer["Location"])
+
+
 # ---- runs -----------------------------------------------------------------------------------------------------------
 
 
