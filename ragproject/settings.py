@@ -224,10 +224,13 @@ RAG_SEARCH_TIMEOUT = env.integer("RAG_SEARCH_TIMEOUT", 15, least=0, most=3600)
 RAG_HNSW_EF_SEARCH = env.integer("RAG_HNSW_EF_SEARCH", 200, least=10, most=1000)
 
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+log_level = env.choice("DJANGO_LOG_LEVEL", "WARNING", LOG_LEVELS)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "{levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": env.choice("DJANGO_LOG_LEVEL", "WARNING", LOG_LEVELS)},
+    "root": {"handlers": ["console"], "level": log_level},
+    # Django warns here of every 4xx: a wrong password or address is no fault of the server. A 5xx is an error.
+    "loggers": {"django.request": {"level": "ERROR" if log_level == "WARNING" else log_level}},
 }

@@ -59,3 +59,19 @@ def test_chunk_sizes_that_do_not_fit_together_are_refused_in_one_line() -> None:
     assert done.returncode != 0
     assert "CHUNK_OVERLAP_CHARS and CHUNK_BREAK_WINDOW together must be below CHUNK_TARGET_CHARS" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("level", "told"), [("", ["500"]), ("INFO", ["404", "500"]), ("CRITICAL", [])])
+def test_the_log_tells_of_the_servers_failures_and_of_callers_only_when_asked(level: str, told: list[str]) -> None:
+    program = (
+        "import django; django.setup()\n"
+        "from django.http import HttpResponse; from django.utils.log import log_response\n"
+        "for status in (404, 500): log_response(str(status), response=HttpResponse(status=status))\n"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "ragproject.settings", "DJANGO_LOG_LEVEL": level}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if "django.request" in line]
+    assert [line.rpartition(" ")[2] for line in lines] == told

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -431,12 +432,17 @@ def test_as_a_program_it_serves_indexes_the_rest_and_ends_in_order(
             time.sleep(0.1)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
             assert answer.status == 200
+        for path, headers in (("/nothing", {}), ("/api/projects", {"Authorization": "Token wrong"})):
+            with pytest.raises(urllib.error.HTTPError):
+                urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers))
         running.send_signal(signal.SIGTERM)
         assert running.wait(30) == 0
     finally:
         running.kill()
         running.wait()
     text = out.read_text()
+    # What callers get wrong is not the operator's business.
+    assert "WARNING" not in text and "/nothing" not in text
     assert re.search(r"docs/adr/\S+\.md:\d+", text)
     assert re.search(rf"^Server +http://127\.0\.0\.1:{port}/projects/harbour", text, re.MULTILINE)
     assert text.rstrip().endswith(f"quickstart --repository {repository} --port {port}")
