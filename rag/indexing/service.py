@@ -68,9 +68,14 @@ def reindex(
             progress = Progress(run, lock=lock, watcher=watcher, should_stop=should_stop)
             with Staging(project_id=project.pk, scopes=request.scopes) as staging:
                 _carry_out(project, request, run, lock, progress, staging, vector_index)
-    finally:
-        # Without the lock, which the next run may want at once.
+    except BaseException:
+        vector_index.bring_back()
+        raise
+    # From here on without the lock, which the next run may want at once.
+    try:
         vector_index.bring_back(watcher)
+    except (KeyboardInterrupt, SystemExit):
+        return run  # it is done; the next one builds the index
     retention.tidy(project=project, run=run)
     # Imported here: evaluating builds indexes of its own with parts of this package.
     from rag.calibration import recalibrate_after

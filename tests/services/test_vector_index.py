@@ -162,6 +162,22 @@ def test_a_run_that_fails_brings_the_index_back(
     assert index_is() == "valid"
 
 
+def test_an_interrupt_while_the_index_is_built_is_no_failure_of_the_run(
+    project: MakeProject, ollama: OllamaServer
+) -> None:
+    made = project(PAGES)
+
+    def interrupt(phase: str, done: int, total: int) -> None:
+        if phase == PHASE:
+            raise KeyboardInterrupt
+
+    assert reindex(project=made, watcher=interrupt).state == "succeeded"
+    assert (index_is(), vector_index.is_being_built()) == ("missing", False)
+    assert len(nearest(made)) == 5
+    reindex(project=made)
+    assert index_is() == "valid"
+
+
 @pytest.mark.parametrize("state", ["missing", "invalid"])
 def test_the_next_run_builds_what_a_killed_one_left_away(
     project: MakeProject, ollama: OllamaServer, state: str
