@@ -11,7 +11,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,11 @@ from rag.conf import conf
 from rag.core.errors import InvalidInput
 from rag.indexing import reindex
 from rag.indexing.lock import ProjectLock
-from rag.management.companions import Companions
 from rag.models import Chunk, IndexRun, Project
 from rag.quickstart import choose_embedding, inspect, sample_question
 from tests.conftest import Git, MakeProject, MakeRepository
 from tests.interfaces.commands import MANAGE, Manage, Said
+from tests.interfaces.test_companions import eventually
 from tests.ollama_server import OllamaServer
 
 if TYPE_CHECKING:
@@ -356,67 +357,16 @@ def test_a_path_with_a_nul_is_refused() -> None:
         inspect("a\0b")
 
 
-# ---- companions and the server --------------------------------------------------------------------------------------
-
-#: Short sleeps: a signal that comes just before a long one is noticed only after it.
-PATIENT = "import time\nprint('started', flush=True)\nwhile True: time.sleep(0.01)"
+# ---- as a program ----------------------------------------------------------------------------------------------------
 
 
-def started(log: Path) -> None:
-    """Wait until the companion has said so."""
-    deadline = time.monotonic() + 20
-    while not log.exists() or "started" not in log.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def test_companions_are_interrupted_with_their_command(tmp_path: Path) -> None:
-    with Companions([sys.executable, "-c"]) as companions:
-        process = companions.start(PATIENT, log=tmp_path / "logs" / "log")
-        started(tmp_path / "logs" / "log")
-    assert process.returncode == -signal.SIGINT or process.returncode == 1
-    assert "KeyboardInterrupt" in (tmp_path / "logs" / "log").read_text()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has died")
-def test_companions_end_even_when_their_command_is_killed(tmp_path: Path) -> None:
-    parent = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import pathlib, sys, time\n"
-            "from rag.management.companions import Companions\n"
-            "process = Companions([sys.executable, '-c']).start(sys.argv[1], log=pathlib.Path(sys.argv[2]))\n"
-            "print(process.pid, flush=True)\n"
-            "time.sleep(60)\n",
-            PATIENT,
-            str(tmp_path / "log"),
-        ],
-        cwd=MANAGE.parent,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert parent.stdout is not None
-    child = int(parent.stdout.readline())
-    started(tmp_path / "log")
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{child}").exists() and "zombie" not in Path(f"/proc/{child}/status").read_text():
-        assert time.monotonic() < deadline, "the companion outlived its parent"
-        time.sleep(0.02)
-
-
-def test_as_a_program_it_serves_indexes_the_rest_and_ends_in_order(
-    make_repository: MakeRepository, tmp_path: Path
-) -> None:
-    repository = make_repository(HARBOUR, "harbour")
+@contextmanager
+def quickstart(repository: Path, out: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The command as a program that writes to ``out``, and the port that it serves."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "ragproject.settings"}
     environment.pop("MAKELEVEL", None)  # `make test` is no `make run`
-    out = tmp_path / "out"
     with out.open("w") as stream:
         running = subprocess.Popen(
             [sys.executable, str(MANAGE), "quickstart", "--repository", str(repository), "--port", str(port)],
@@ -426,6 +376,48 @@ def test_as_a_program_it_serves_indexes_the_rest_and_ends_in_order(
             stderr=stream,
         )
     try:
+        yield running, port
+    finally:
+        running.kill()
+        running.wait()
+
+
+def worker_of(parent: int) -> int | None:
+    """The process id of the worker that a program has started and that lives."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, status = (folder / "cmdline").read_bytes(), (folder / "status").read_text()
+        except OSError:  # it has ended meanwhile
+            continue
+        if command.endswith(b"manage.py\0worker\0") and f"PPid:\t{parent}\n" in status:
+            return int(folder.name)
+    return None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the worker in /proc")
+def test_a_worker_that_is_killed_is_started_again(make_repository: MakeRepository, tmp_path: Path) -> None:
+    with quickstart(make_repository(HARBOUR, "harbour"), tmp_path / "out") as (running, _):
+        eventually(lambda: worker_of(running.pid) is not None, seconds=120)
+        killed = worker_of(running.pid)
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
+        eventually(lambda: worker_of(running.pid) not in (None, killed))
+        again = worker_of(running.pid)
+        assert again is not None
+        running.send_signal(signal.SIGINT)
+        assert running.wait(30) == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(again, 0)
+    said = (tmp_path / "out").read_text()
+    assert said.count("Worker      it was ended by SIGKILL; it is started again in 1 s (1 of 6); log: ") == 1
+    assert said.count("Worker ") == 1
+
+
+def test_as_a_program_it_serves_indexes_the_rest_and_ends_in_order(
+    make_repository: MakeRepository, tmp_path: Path
+) -> None:
+    repository, out = make_repository(HARBOUR, "harbour"), tmp_path / "out"
+    with quickstart(repository, out) as (running, port):
         deadline = time.monotonic() + 120
         while "Meanwhile   the reindex ended" not in out.read_text():  # with a gap: there is no provider here
             assert running.poll() is None and time.monotonic() < deadline, out.read_text()
@@ -437,9 +429,6 @@ def test_as_a_program_it_serves_indexes_the_rest_and_ends_in_order(
                 urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=headers))
         running.send_signal(signal.SIGTERM)
         assert running.wait(30) == 0
-    finally:
-        running.kill()
-        running.wait()
     text = out.read_text()
     # What callers get wrong is not the operator's business.
     assert "WARNING" not in text and "/nothing" not in text
