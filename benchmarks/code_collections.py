@@ -14,9 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -30,38 +27,23 @@ import django
 django.setup()
 
 from django.core.management import call_command
-from django.db import connection, transaction
 
 from benchmarks.code_systems import BM25, DEFAULT, VECTOR, CodeSearcher
 from rag.conf import conf
 from rag.core.chunking.symbols import chunk_code
 from rag.core.chunking.text import chunk_text
 from rag.core.evaluation import interval
-from rag.core.planning import build_chunks, embedding_text
+from rag.core.planning import build_chunks
 from rag.core.types import ChunkData, Passage, Scope, Vector
+from rag.evaluation.collection import CutCollection, indexed, wordless
 from rag.evaluation.dataset import Dataset, read_dataset
 from rag.evaluation.metrics import measure, require_library
 from rag.evaluation.vectors import VectorFile, embed_passages, embed_questions, patient_service
-from rag.indexing.postings import rebuild
-from rag.models import Chunk, Project, ScopeIndex, SourceFile
+from rag.models import Language, Project
 from rag.provider import current_model
 
-#: Rows in one INSERT.
-BATCH = 500
-COPIED = (
-    *("id", "scope", "origin_key", "content", "content_hash", "language", "symbol", "symbol_kind", "signature"),
-    *("context", "start_offset", "end_offset", "start_line", "end_line", "terms_a", "terms_b", "terms_d", "length"),
-    "embedding_hash",
-)
+SLUG = "collection"
 METRICS = ("ndcg@10", "mrr@10", "recall@10")
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A collection's chunks and the document of each."""
-
-    chunks: list[ChunkData]
-    document_of: dict[UUID, str]
 
 
 def main() -> None:
@@ -78,84 +60,56 @@ def main() -> None:
     cut = cut_documents(dataset, language=options.symbols)
     vectors, questions = embedded(dataset, cut, options)
     print(f"{dataset.name}: {len(dataset.documents)} documents, {len(cut.chunks)} chunks, {len(vectors)} with vectors")
-    with indexed(cut, vectors) as project:
+    with indexed(cut, language=Language.ENGLISH, model=current_model(), vectors=vectors) as project:
         report(dataset, ask_all(dataset, cut, project, questions))
 
 
-def cut_documents(dataset: Dataset, *, language: str | None) -> Cut:
+def cut_documents(dataset: Dataset, *, language: str | None) -> CutCollection:
     """Documents of one title are one file's pieces: their chunks' ids are numbered together."""
     files: dict[str, list[tuple[str, Passage]]] = {}
     sizes = conf().chunk_sizes
     for number, document in enumerate(dataset.documents):
         # Without a title the place holds no word: nothing searchable is made of it.
-        path = document.title.strip() or f"{number:b}".translate({ord("0"): "·", ord("1"): "-"})
+        path = document.title.strip() or wordless(number)
         passages = (
             chunk_code(document.text, language, sizes, path=path).passages
             if language
             else chunk_text(document.text, sizes)
         )
         files.setdefault(path, []).extend((document.id, passage) for passage in passages)
-    cut = Cut([], {})
+    chunks: list[ChunkData] = []
+    document_of: dict[UUID, str] = {}
     for path, pieces in files.items():
         made = build_chunks(
-            project_slug="collection",
+            project_slug=SLUG,
             scope=Scope.CODE,
             origin_key=path,
-            language="simple",
+            language=str(Language.SIMPLE),
             passages=[passage for _, passage in pieces],
         )
-        cut.chunks.extend(made)
-        cut.document_of.update({chunk.id: document for chunk, (document, _) in zip(made, pieces, strict=True)})
-    return cut
+        chunks += made
+        document_of |= {chunk.id: document for chunk, (document, _) in zip(made, pieces, strict=True)}
+    return CutCollection(SLUG, tuple(chunks), document_of, scope=Scope.CODE)
 
 
-def embedded(dataset: Dataset, cut: Cut, options: argparse.Namespace) -> tuple[dict[str, Vector], dict[str, Vector]]:
+def embedded(
+    dataset: Dataset, cut: CutCollection, options: argparse.Namespace
+) -> tuple[dict[str, Vector], dict[str, Vector]]:
     """Vectors of the chunks and of the questions by text; none unless all chunks have one."""
     if options.vectors is None:
         return {}, {}
     service = patient_service(allow_remote=False)
-    texts = [embedding_text(chunk) for chunk in cut.chunks]
     with VectorFile(options.vectors, model=service.model, dimensions=service.profile.dimensions) as file:
-        passages = embed_passages(texts, service=service, file=file, compute=options.embed)
-        if len(passages.vectors) < len(set(texts)):
-            print(f"{len(set(texts)) - len(passages.vectors)} chunks have no vector: words alone are measured")
+        passages = embed_passages(cut.texts, service=service, file=file, compute=options.embed)
+        if len(passages.vectors) < len(set(cut.texts)):
+            print(f"{len(set(cut.texts)) - len(passages.vectors)} chunks have no vector: words alone are measured")
             return {}, {}
         questions = embed_questions([one.text for one in dataset.questions], service=service, file=file)
     return dict(passages.vectors), dict(questions.vectors)
 
 
-@contextmanager
-def indexed(cut: Cut, vectors: dict[str, Vector]) -> Iterator[Project]:
-    """A project that holds the chunks until the block ends."""
-    with transaction.atomic():
-        project = Project.objects.create(slug="collection", repository="collection")
-        file = SourceFile.objects.create(project=project, scope="code", path="", path_hash="", blob="")
-        for start in range(0, len(cut.chunks), BATCH):
-            rows = []
-            for ordinal, chunk in enumerate(cut.chunks[start : start + BATCH], start=start):
-                vector = vectors.get(embedding_text(chunk))
-                rows.append(
-                    Chunk(
-                        project=project,
-                        file=file,
-                        ordinal=ordinal,
-                        embedding=vector,
-                        embedding_model=current_model() if vector is not None else "",
-                        **{name: getattr(chunk, name) for name in COPIED},
-                    )
-                )
-            Chunk.objects.bulk_create(rows)
-        ScopeIndex.objects.create(project=project, scope="code", language="simple")
-        rebuild(project_id=project.pk, scope="code")
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE rag_chunk")
-            cursor.execute("ANALYZE rag_posting")
-        yield project
-        transaction.set_rollback(True)
-
-
 def ask_all(
-    dataset: Dataset, cut: Cut, project: Project, questions: dict[str, Vector]
+    dataset: Dataset, cut: CutCollection, project: Project, questions: dict[str, Vector]
 ) -> dict[str, dict[str, list[str]]]:
     """By system and question the documents, best first."""
     service = patient_service(allow_remote=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from django.db.models import F
 from django.utils import timezone
 
@@ -45,15 +47,26 @@ def current_model() -> str:
     return recorded_model(embedder.provider, embedder.model, profile_of(embedder.provider, embedder.model))
 
 
-def meter(
-    *, project: Project, kind: str, provider: str, model: str, texts: int, characters: int, tokens: int | None
-) -> None:
+class Sent(Protocol):
+    """Whatever says what a provider worked on: an answer of the embedding service, or several of them."""
+
+    @property
+    def texts(self) -> int: ...
+    @property
+    def characters(self) -> int: ...
+    @property
+    def tokens(self) -> int | None: ...
+
+
+def meter(sent: Sent, *, project: Project, kind: str, service: EmbeddingService) -> None:
     """Add to the day's count; ``kind`` is ``run`` or ``query``. Nothing is written when nothing was sent."""
-    if not texts:
+    if not sent.texts:
         return
     row, _ = EmbeddingUsage.objects.get_or_create(
-        project=project, day=timezone.now().date(), kind=kind, provider=provider, model=model
+        project=project, day=timezone.now().date(), kind=kind, provider=service.provider, model=service.model
     )
     EmbeddingUsage.objects.filter(pk=row.pk).update(
-        texts=F("texts") + texts, characters=F("characters") + characters, tokens=F("tokens") + (tokens or 0)
+        texts=F("texts") + sent.texts,
+        characters=F("characters") + sent.characters,
+        tokens=F("tokens") + (sent.tokens or 0),
     )

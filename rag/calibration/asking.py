@@ -57,15 +57,7 @@ def bank_vectors(project: Project, service: EmbeddingService, *, hurry: Hurry | 
             seconds=hurry.embedding if hurry else None,
             watch=watch,
         )
-    meter(
-        project=project,
-        kind="query",
-        provider=service.provider,
-        model=service.model,
-        texts=found.texts,
-        characters=found.characters,
-        tokens=found.tokens,
-    )
+    meter(found, project=project, kind="query", service=service)
     return found
 
 

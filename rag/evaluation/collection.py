@@ -19,11 +19,10 @@ from rag.core.planning import build_chunks, embedding_text
 from rag.core.types import ChunkData, Scope, Vector
 from rag.evaluation.dataset import Document
 from rag.indexing.postings import rebuild
-from rag.models import Chunk, Project, ScopeIndex, SourceFile
+from rag.models import Chunk, Language, Project, ScopeIndex, SourceFile
 
 #: Rows in one INSERT.
 BATCH = 500
-SCOPE = Scope.DOCS
 
 COPIED = (
     *("id", "scope", "origin_key", "content", "content_hash", "language", "title", "symbol", "symbol_kind"),
@@ -39,6 +38,7 @@ class CutCollection:
     slug: str
     chunks: tuple[ChunkData, ...]
     document_of: Mapping[UUID, str]
+    scope: Scope = Scope.DOCS
 
     @property
     def texts(self) -> list[str]:
@@ -58,8 +58,8 @@ def cut_collection(name: str, documents: Sequence[Document], *, language: str, s
     for number, document in enumerate(documents):
         made = build_chunks(
             project_slug=slug,
-            scope=SCOPE,
-            origin_key=_wordless(number),
+            scope=Scope.DOCS,
+            origin_key=wordless(number),
             language=language,
             passages=chunk_text(document.text or document.title, sizes),
             title=" ".join(document.title.split()),
@@ -73,7 +73,10 @@ def cut_collection(name: str, documents: Sequence[Document], *, language: str, s
 def indexed(
     collection: CutCollection, *, language: str, model: str, vectors: Mapping[str, Vector], using: str = "default"
 ) -> Iterator[Project]:
-    """A ready project that holds the collection, until the block ends; ``vectors`` by embedded text."""
+    """A ready project that holds the collection, until the block ends; ``vectors`` by embedded text.
+
+    ``language``: the project's, of its documents.
+    """
     with transaction.atomic(using=using):
         yield _write(collection, language=language, model=model, vectors=vectors, using=using)
         transaction.set_rollback(True, using=using)
@@ -86,7 +89,7 @@ def _write(
         slug=collection.slug, name="Evaluation", repository="evaluation", language=language
     )
     file = SourceFile.objects.using(using).create(
-        project=project, scope=SCOPE, path="", path_hash="", blob="", chunk_count=len(collection.chunks)
+        project=project, scope=collection.scope, path="", path_hash="", blob="", chunk_count=len(collection.chunks)
     )
     for start in range(0, len(collection.chunks), BATCH):
         rows = []
@@ -104,8 +107,9 @@ def _write(
                 )
             )
         Chunk.objects.using(using).bulk_create(rows)
-    ScopeIndex.objects.using(using).create(project=project, scope=SCOPE, language=language)
-    rebuild(project_id=project.pk, scope=str(SCOPE))
+    terms = str(Language.SIMPLE) if collection.scope == Scope.CODE else language
+    ScopeIndex.objects.using(using).create(project=project, scope=collection.scope, language=terms)
+    rebuild(project_id=project.pk, scope=str(collection.scope))
     with connections[using].cursor() as cursor:
         # Else the planner believes the tables as small as they were before.
         cursor.execute("ANALYZE rag_chunk")
@@ -113,6 +117,6 @@ def _write(
     return project
 
 
-def _wordless(number: int) -> str:
+def wordless(number: int) -> str:
     """A name of its own for every number, without a letter or digit: no search term comes of it."""
     return f"{number:b}".translate({ord("0"): "·", ord("1"): "-"})

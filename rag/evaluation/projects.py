@@ -96,15 +96,7 @@ def ask_project(
     texts += [query_text(one) for one in further]
     with VectorFile(None, model=service.model, dimensions=service.profile.dimensions) as memory:
         vectors = embed_questions(texts, service=service, file=memory, watch=watch)
-    meter(
-        project=project,
-        kind="query",
-        provider=service.provider,
-        model=service.model,
-        texts=vectors.texts,
-        characters=vectors.characters,
-        tokens=vectors.tokens,
-    )
+    meter(vectors, project=project, kind="query", service=service)
     using = reading_database()
     with snapshot(using):
         resolved = resolve(questions, project=project, using=using)

@@ -182,15 +182,7 @@ class Embedding:
         with transaction.atomic():
             self._keep(found)
             remember_failures(project_id=self._project.pk, model=self._model, failures=failures)
-            meter(
-                project=self._project,
-                kind="run",
-                provider=service.provider,
-                model=self._model,
-                texts=outcome.texts,
-                characters=outcome.characters,
-                tokens=outcome.tokens,
-            )
+            meter(outcome, project=self._project, kind="run", service=service)
             # Last, when all is written: what a next run finds to do it finds after this.
             progress.check_lock()
         if not outcome.available:

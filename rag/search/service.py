@@ -203,13 +203,5 @@ def _embed(project: Project, service: EmbeddingService, question: Question) -> t
     """The question's vector or the reason there is none."""
     give_back_pooled()
     answer = service.embed_query(question.parsed.text)
-    meter(
-        project=project,
-        kind="query",
-        provider=service.provider,
-        model=service.model,
-        texts=answer.texts,
-        characters=answer.characters,
-        tokens=answer.tokens,
-    )
+    meter(answer, project=project, kind="query", service=service)
     return answer.vector, answer.reason
