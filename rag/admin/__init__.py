@@ -3,6 +3,7 @@
 from django.contrib import admin
 
 from rag.admin.chunks import ChunkAdmin
+from rag.admin.evaluations import EvaluationAdmin
 from rag.admin.files import RetiredChunkAdmin, SourceFileAdmin
 from rag.admin.projects import ProjectAdmin
 from rag.admin.runs import IndexRunAdmin
@@ -16,6 +17,7 @@ __all__ = [
     "ChunkAdmin",
     "EmbeddingFailureAdmin",
     "EmbeddingUsageAdmin",
+    "EvaluationAdmin",
     "IndexRunAdmin",
     "ProjectAdmin",
     "RetiredChunkAdmin",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, TypeVar
 
 from django.contrib.admin.options import ShowFacets
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from rag.admin.generic import ModelAdmin
 from rag.admin.paginator import EstimatedPaginator
 from rag.web.display import visible
 from rag.web.security import ADMIN_POLICY
+
+#: Where a place names its lines (``rag.web.hits.place_of``).
+LINES = re.compile(r"(:\d+(?:-\d+)?)$")
 
 Response = TypeVar("Response", bound=HttpResponse)
 
@@ -85,6 +89,13 @@ def pre(text: str) -> SafeString:
 def bdi(text: str) -> SafeString:
     """A foreign text on a line: escaped, its direction kept to itself."""
     return format_html("<bdi>{}</bdi>", visible(text))
+
+
+def bdi_path(text: str) -> SafeString:
+    """A path or a key, as ``bdi``: broken behind a slash or an underscore, its lines (``:3-14``) kept together."""
+    path, lines = LINES.split(text)[:2] if LINES.search(text) else (text, "")
+    pieces = mark_safe("<wbr>".join(visible(piece) for piece in re.split("(?<=[/_])", path) if piece))
+    return format_html('<bdi>{}<wbr><span class="lines">{}</span></bdi>' if lines else "<bdi>{}</bdi>", pieces, lines)
 
 
 def link(url: str, text: str | SafeString) -> SafeString:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from rag.admin.base import ReadOnlyAdmin, bdi, link, pre
+from rag.admin.base import ReadOnlyAdmin, bdi, bdi_path, link, pre
 from rag.admin.chunk_search import search_chunks
 from rag.admin.filters import EmbeddingFilter, UsedLanguages, model_in_use
 from rag.core.events import split_origin_key
@@ -84,13 +84,13 @@ class ChunkAdmin(ReadOnlyAdmin):
     @admin.display(description="place")
     def place(self, chunk: Chunk) -> SafeString:
         """Path and lines, or the session's event."""
-        return bdi(_place(chunk))
+        return bdi_path(_place(chunk))
 
     @admin.display(description="headings")
     def headings(self, chunk: Chunk) -> SafeString:
         """Symbol, or title and headings, cut."""
         text = chunk.symbol or " › ".join(_headings(chunk))
-        return bdi(text if len(text) <= LIST_CHARS else f"{text[:LIST_CHARS]}…")
+        return bdi_path(text if len(text) <= LIST_CHARS else f"{text[:LIST_CHARS]}…")
 
     @admin.display(description="embedded", boolean=True)
     def vector(self, chunk: Chunk) -> bool:

@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
 
-from rag.admin.base import ReadOnlyAdmin, bdi
+from rag.admin.base import ReadOnlyAdmin, bdi_path
 from rag.admin.filters import SkippedFilter
 from rag.models import RetiredChunk, SourceFile
 from rag.web.hits import place_of
@@ -40,7 +40,7 @@ class SourceFileAdmin(ReadOnlyAdmin):
     @admin.display(description="path")
     def shown_path(self, file: SourceFile) -> SafeString:
         """The path, escaped."""
-        return bdi(file.path)
+        return bdi_path(file.path)
 
 
 @admin.register(RetiredChunk)
@@ -62,8 +62,8 @@ class RetiredChunkAdmin(ReadOnlyAdmin):
     def place(self, chunk: RetiredChunk) -> SafeString:
         """Path and lines, or the session's event."""
         if chunk.scope == "session":
-            return bdi(chunk.origin_key)
-        return bdi(place_of(chunk.origin_key, chunk.start_line, chunk.end_line))
+            return bdi_path(chunk.origin_key)
+        return bdi_path(place_of(chunk.origin_key, chunk.start_line, chunk.end_line))
 
     @admin.display(description="commit")
     def short_commit(self, chunk: RetiredChunk) -> str:

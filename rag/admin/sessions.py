@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from rag.admin.base import ReadOnlyAdmin, bdi, link, pre
+from rag.admin.base import ReadOnlyAdmin, bdi, bdi_path, link, pre
 from rag.admin.filters import SessionFilter, session_of
 from rag.admin.generic import Paginator
 from rag.admin.paginator import SequencePaginator
@@ -53,7 +53,7 @@ class SessionAdmin(ReadOnlyAdmin):
     @admin.display(description="session")
     def shown(self, session: Session) -> SafeString:
         """Title and key."""
-        key = bdi(session.key)
+        key = bdi_path(session.key)
         return format_html('{} <span class="quiet">{}</span>', bdi(session.title), key) if session.title else key
 
     @admin.display(description="indexed", boolean=True)
@@ -111,7 +111,7 @@ class SessionEventAdmin(ReadOnlyAdmin):
     @admin.display(description="event")
     def shown(self, event: SessionEvent) -> SafeString:
         """Sequence number and key."""
-        return bdi(f"{event.sequence}. {event.key}")
+        return bdi_path(f"{event.sequence}. {event.key}")
 
     @admin.display(description="knowledge", boolean=True)
     def is_message(self, event: SessionEvent) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +13,17 @@ from django.contrib.auth.models import User
 
 from rag.eventlog import append
 from rag.indexing import reindex
-from rag.models import Chunk, Membership, Project, Role
-from tests.conftest import MakeProject
+from rag.models import (
+    Chunk,
+    EmbeddingFailure,
+    EmbeddingUsage,
+    Evaluation,
+    EvaluationKind,
+    Membership,
+    Project,
+    Role,
+)
+from tests.conftest import MakeProject, MakeRepository
 from tests.working import work_off
 
 if TYPE_CHECKING:
@@ -60,6 +70,25 @@ LOW_CONTRAST = """() => {
   }
   return low;
 }"""
+
+#: Every word of the admin's list that stands on more than one line.
+BROKEN_WORDS = """() => {
+  const broken = [], nodes = document.createTreeWalker(document.querySelector('#result_list'), NodeFilter.SHOW_TEXT);
+  while (nodes.nextNode()) {
+    for (const word of nodes.currentNode.textContent.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+      const range = document.createRange();
+      range.setStart(nodes.currentNode, word.index);
+      range.setEnd(nodes.currentNode, word.index + word[0].length);
+      const boxes = [...range.getClientRects()].filter(box => box.width > 0);
+      if (new Set(boxes.map(box => Math.round(box.top))).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+}"""
+ADMIN_LISTS = (
+    *("chunk", "sourcefile", "retiredchunk", "indexrun", "session", "sessionevent"),
+    *("project", "evaluation", "embeddingusage", "embeddingfailure"),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -260,3 +289,37 @@ def test_the_admin_works_under_its_policy(indexed: Project, visit: Any) -> None:
     assert page.locator("#id_memberships-1-user").count() == 1
     assert window.complaints == []
     assert len(window.hosts) == 1
+
+
+@pytest.mark.parametrize("width", [1280, 1100, 400])
+def test_no_list_of_the_admin_breaks_a_word(
+    project: MakeProject, make_repository: MakeRepository, transactional_db: None, visit: Any, width: int
+) -> None:
+    folder = "src/harbour/deeply/nested/packages"
+    made = project(
+        {
+            "docs/configuration_of_installations.md": "# Restarting the measurement\n\n## Measured\n\nAll of it.\n",
+            f"{folder}/connection_pool_configuration.py": "class ConnectionPool:\n    def open(self):\n        pass\n",
+            "docs/gone/old_note_about_controllers.md": "# Old note\n\nGone soon.\n",
+        }
+    )
+    User.objects.create_superuser("root", password=PASSWORD)
+    events = [{"id": "e1", "type": "chat.message", "author": "Ines Oliveira", "content": "It is broken."}]
+    append(project=made, session_key="2026-11-03/crane", title="The crane and its controller firmware", events=events)
+    reindex(project=made)
+    make_repository({"docs/gone/old_note_about_controllers.md": None})
+    reindex(project=made)
+    model, day = "ollama/nomic-embed-text+58b3d1", date(2026, 11, 3)
+    EmbeddingUsage.objects.create(project=made, day=day, kind="run", provider="ollama", model=model, texts=3)
+    EmbeddingFailure.objects.create(project=made, model=model, text_hash="0" * 64, reason="The server failed on it.")
+    Evaluation.objects.create(project=made, kind=EvaluationKind.NOISE, name="general questions")
+    page: Page = visit(viewport={"width": width, "height": 900}).log_in("root")
+    for name in ADMIN_LISTS:
+        page.goto(f"/admin/rag/{name}/")
+        assert page.locator("#result_list tbody tr").count() > 0, name
+        assert page.evaluate(BROKEN_WORDS) == [], name
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width, name
+        hidden = page.evaluate(
+            "() => { const e = document.querySelector('.results'); return e.scrollWidth - e.clientWidth }"
+        )
+        assert hidden <= 0 or width < (1100 if name == "chunk" else 1280), name

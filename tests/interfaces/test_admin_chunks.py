@@ -48,7 +48,8 @@ def places(client: Client, query: str = "") -> list[str]:
 
 
 def places_in(page: str) -> list[str]:
-    return [unescape(place) for place in re.findall(r'class="field-place"[^>]*>.*?<bdi>(.*?)</bdi>', page)]
+    found = re.findall(r'class="field-place"[^>]*>.*?<bdi>(.*?)</bdi>', page)
+    return [unescape(re.sub("<[^>]*>", "", place)) for place in found]
 
 
 def chunk_of(path: str) -> Chunk:

@@ -6,8 +6,6 @@ from html import unescape
 
 import pytest
 
-# Registers the page, whatever else the admin shows.
-import rag.admin.evaluations  # noqa: F401
 from rag.models import Evaluation, EvaluationKind
 from tests.conftest import MakeProject
 from tests.interfaces.visitors import staff_with
