@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from rag.calibration.asking import Hurry, Watch, has_bank_vectors
+from rag.calibration.asking import Hurry, NotMeasured, TooSlow, Watch, has_bank_vectors
 from rag.calibration.noise import Noise, calibrate_by_noise, count_chunks, noise_json
-from rag.calibration.profile import is_automatic, store
+from rag.calibration.profile import TOO_SLOW, is_automatic, store
 from rag.conf import conf
 from rag.core.errors import RagError
 from rag.models import IndexRun, Project, RunState
@@ -42,6 +43,20 @@ class _Stopped(Exception):
 
 class _NotYet(Exception):
     """It is due, and cannot be done here; says what would."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """How the index stands after a run: passages, those with a vector, and those that the run has changed."""
+
+    chunks: int
+    embedded: int
+    changed: int
+
+    def differs_from(self, state: Mapping[str, Any]) -> bool:
+        """Whether more than a tenth has changed, or was embedded, since the profile noted the ``state``."""
+        much = CHANGED_SHARE * max(self.chunks, int(state["chunks"]))
+        return int(state["changed"]) + self.changed > much or self.embedded - int(state.get("embedded", 0)) > much
 
 
 def recalibrate_after(
@@ -74,7 +89,7 @@ def recalibrate_after(
             found = noise_json(noise) | {"calibratedAt": project.profile["calibrated_at"]}
             _report(run, calibration=found, calibrationDue=None)
         return noise
-    except _NotYet as due:
+    except (_NotYet, NotMeasured) as due:
         _report(run, calibrationDue=str(due))
     except (RagError, _Stopped, KeyboardInterrupt, SystemExit) as error:
         logger.info("The thresholds of %s stay as they are: %s", project.slug, str(error) or type(error).__name__)
@@ -107,28 +122,50 @@ def _recalibrate(
     chunks, embedded = _counted(report) or count_chunks(project, model=service.model)
     if chunks < FEWEST_CHUNKS:
         return None
-    scopes: Mapping[str, Any] = report.get("scopes") or {}
-    # An edited passage is one created and one deleted: it changed once.
-    changed = sum(
-        max(scopes[scope].get("created", 0), scopes[scope].get("deleted", 0))
-        for scope in DEFAULT_SCOPES
-        if scope in scopes
-    )
-    is_due, state = True, (project.profile or {}).get("noise")
-    if state is not None and project.profile.get("model") == service.profile.model:
-        since = state["changed"] + changed
-        much = CHANGED_SHARE * max(chunks, state["chunks"])
-        # Thresholds by words alone, or over few vectors, say nothing of an index that has them now.
-        is_due = since > much or (embedded > 0 and not state["hybrid"]) or embedded - state.get("embedded", 0) > much
-        if changed:
-            # Before measuring, which may be broken off: the next run then still finds it due.
-            counted = {**project.profile, "noise": {**state, "changed": since}}
-            store(project=project, profile=counted, instead_of=project.profile)
+    stored, model, changed = project.profile or {}, service.profile.model, _changed(report)
+    # How the index stood when the noise was last measured, and when measuring it took too long.
+    last = stored.get("noise") if stored.get("model") == model else None
+    slow = stored[TOO_SLOW] if stored.get(TOO_SLOW, {}).get("model") == model else None
+    if changed and (last or slow):
+        # Before measuring, which may be broken off: the next run then still finds it due.
+        counted = {
+            name: {**state, "changed": state["changed"] + changed}
+            for name, state in (("noise", last), (TOO_SLOW, slow))
+            if state is not None
+        }
+        store(project=project, profile={**stored, **counted}, instead_of=stored)
+    index = Index(chunks, embedded, changed)
+    # Thresholds by words alone, or over few vectors, say nothing of an index that has them now.
+    is_due = last is None or index.differs_from(last) or (embedded > 0 and not last["hybrid"])
     if hurried or not is_due:
         return None
     if embedded and not (may_send or service.provider == LOCAL or has_bank_vectors(service)):
         raise _NotYet(
-            f"The general questions have no vectors of {service.profile.model} yet: manage.py calibrate {project.slug} "
+            f"The general questions have no vectors of {model} yet: manage.py calibrate {project.slug} "
             "computes them, once for all projects; so does a worker."
         )
-    return calibrate_by_noise(project=project, hurry=HURRY, watch=watch)
+    if slow is not None and not index.differs_from(slow):
+        raise _NotYet(f"Asking the general questions took too long. {_when_again(project)}")
+    try:
+        return calibrate_by_noise(project=project, hurry=HURRY, watch=watch)
+    except TooSlow as error:
+        mark = {"model": model, "chunks": chunks, "embedded": embedded, "changed": 0}
+        store(project=project, profile={**project.profile, TOO_SLOW: mark}, instead_of=project.profile)
+        raise TooSlow(f"{error} {_when_again(project)}") from None
+
+
+def _when_again(project: Project) -> str:
+    return (
+        f"manage.py calibrate {project.slug} takes the time it needs; a reindex tries again when another tenth of the "
+        "index has changed."
+    )
+
+
+def _changed(report: Mapping[str, Any]) -> int:
+    """Passages of the scopes searched by default that the run has changed; an edited one, created and deleted, once."""
+    scopes: Mapping[str, Any] = report.get("scopes") or {}
+    return sum(
+        max(scopes[scope].get("created", 0), scopes[scope].get("deleted", 0))
+        for scope in DEFAULT_SCOPES
+        if scope in scopes
+    )

@@ -24,7 +24,7 @@ from rag.calibration.thresholds import (
     by_noise,
     hybrid_bounds,
 )
-from rag.core.errors import InvalidInput, ProjectNotReady
+from rag.core.errors import InvalidInput, ProjectNotReady, RagError
 from rag.core.fusion import FusionProfile
 from rag.evaluation.vectors import Embedded, patient_service
 from rag.models import Chunk, Evaluation, EvaluationKind, Project, ProjectState
@@ -33,6 +33,10 @@ from rag.search.profiles import fusion_profile
 
 NAME = "calibrated on general questions"
 NAME_BY_WORDS = "calibrated on general questions, searches by words alone"
+
+
+class Superseded(RagError):
+    """Another profile was put in force while the questions were asked; it stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,8 @@ def calibrate_by_noise(
     """Measure the noise and, with ``apply``, put its thresholds in force; weights and floor stay.
 
     Without vectors only the lexical thresholds are measured, and what was measured with vectors before stays. Raises
-    ``ProjectNotReady``, ``InvalidInput`` when nothing is indexed, and with ``hurry`` ``NotMeasured``: also where
-    another profile was put in force meanwhile, which stays.
+    ``ProjectNotReady``, ``InvalidInput`` when nothing is indexed, and with ``hurry`` ``NotMeasured`` or
+    ``Superseded``.
     """
     before = project.profile
     noise = measure_noise(project=project, hurry=hurry, watch=watch)
@@ -92,7 +96,7 @@ def calibrate_by_noise(
     )
     instead_of = before if hurry is not None else None
     if not store(project=project, profile=stored, evaluation=evaluation, instead_of=instead_of):
-        raise NotMeasured("Another profile was put in force meanwhile.")
+        raise Superseded("Another profile was put in force meanwhile.")
     return noise
 
 
@@ -114,7 +118,7 @@ def measure_noise(*, project: Project, hurry: Hurry | None = None, watch: Watch 
         )
     vectors = bank_vectors(project, service, hurry=hurry, watch=watch) if embedded else Embedded()
     if hurry is not None and embedded and not vectors.vectors:
-        raise NotMeasured(vectors.reason or "")
+        raise NotMeasured(f"{vectors.reason or ''} The next reindex embeds the questions that are missing.".lstrip())
     profile = fusion_profile(project, service.profile)
     hybrid, lexical = ask_bank(
         project, profile=profile, model=service.model, vectors=vectors.vectors, hurry=hurry, watch=watch

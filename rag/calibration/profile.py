@@ -15,6 +15,8 @@ from rag.models import Evaluation, Project
 
 #: How a stored threshold came about.
 BY_QUESTIONS, BY_NOISE = "questions", "noise"
+#: Where the profile says how the index stood when measuring the noise took too long (``rag.calibration.automatic``).
+TOO_SLOW = "tooSlow"
 
 
 def stored_profile(
@@ -65,4 +67,4 @@ def is_automatic(project: Project) -> bool:
     ``calibrate`` without questions, has set; not over labelled questions' ones, anything set by hand, or a revert.
     """
     profile = project.profile or {}
-    return not profile or profile.get("thresholdBy") == BY_NOISE
+    return not profile.keys() - {TOO_SLOW} or profile.get("thresholdBy") == BY_NOISE

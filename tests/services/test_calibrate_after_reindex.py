@@ -16,10 +16,12 @@ from rag.calibration import automatic, calibrate_by_noise, revert
 from rag.calibration import calibrate as calibrate_by_questions
 from rag.calibration import thresholds as thresholds_module
 from rag.calibration.asking import Hurry
+from rag.core.profiles import ModelProfile
 from rag.evaluation import read_questions
 from rag.evaluation import vectors as vectors_module
 from rag.indexing import reindex
 from rag.models import EmbeddingUsage, Evaluation, EvaluationKind, IndexRun, Project, RunState
+from rag.search.profiles import fusion_profile
 from tests.conftest import MakeProject, MakeRepository
 from tests.ollama_server import OllamaServer
 from tests.services.test_calibrate import BANK, PAGES, SUBJECTS, question_file
@@ -162,6 +164,7 @@ def test_a_provider_that_fails_over_the_general_questions_changes_no_threshold(
     run = reindex(project=made, background=True)
     made.refresh_from_db()
     assert run.state == RunState.SUCCEEDED and not measured(run) and made.profile == {}
+    assert run.report["calibrationDue"].endswith("The next reindex embeds the questions that are missing.")
 
 
 @pytest.mark.parametrize("hurried", [{"embed": False}, {"embed_seconds": 30.0}])
@@ -259,7 +262,8 @@ def test_a_profile_that_is_set_while_the_questions_are_asked_stays(
         if (phase, done) == ("asking", 1):
             revert(project=Project.objects.get(pk=made.pk))
 
-    assert not measured(reindex(project=made, watcher=watch))
+    run = reindex(project=made, watcher=watch)
+    assert not measured(run) and run.report["calibrationDue"] is None
     assert Project.objects.get(pk=made.pk).profile == {"automatic": False}
     assert not Evaluation.objects.filter(project=made).exists()
 
@@ -271,20 +275,84 @@ def test_embedding_that_takes_too_long_goes_on_with_the_next_run(
     clock = iter(range(0, 1000, 9))
     with monkeypatch.context() as slow:
         slow.setattr(vectors_module.time, "monotonic", lambda: float(next(clock)))
-        assert not measured(reindex(project=made, background=True))
+        run = reindex(project=made, background=True)
+    assert not measured(run) and f"of {BANK_SIZE} questions took 60 s." in run.report["calibrationDue"]
     sent = questions_sent(ollama)
     assert 0 < len(sent) < BANK_SIZE
     assert measured(reindex(project=made, background=True))
     assert len(questions_sent(ollama)) == BANK_SIZE
 
 
+def asked_by(project: Project) -> tuple[bool, IndexRun]:
+    """Whether a reindex of the project asks the general questions, and its run."""
+    phases: list[str] = []
+    run = reindex(project=project, watcher=lambda phase, done, total: phases.append(phase))
+    return "asking" in phases, run
+
+
+def test_asking_that_took_too_long_is_told_and_not_tried_again_before_another_tenth_has_changed(
+    project: MakeProject,
+    embedded_bank: OllamaServer,
+    make_repository: MakeRepository,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(automatic, "HURRY", Hurry(embedding=60.0, asking=0.0))
+    made = project(PAGES)
+    first = reindex(project=made)
+    assert first.report["calibrationDue"].startswith(f"Asking 0 of {BANK_SIZE} general questions took 0 s. ")
+    assert "manage.py calibrate demo" in first.report["calibrationDue"]
+    # Where it is tried it succeeds from here on.
+    monkeypatch.setattr(automatic, "HURRY", Hurry(embedding=60.0, asking=60.0))
+    for word in (None, *SUBJECTS[:2]):
+        if word is not None:
+            make_repository(repainted(word))
+        asked, run = asked_by(made)
+        assert not asked and "when another tenth of the index has changed" in run.report["calibrationDue"]
+        made.refresh_from_db()
+        assert set(made.profile) == {"tooSlow"}
+    make_repository(repainted(SUBJECTS[2]))
+    asked, run = asked_by(made)
+    assert asked and measured(run) and run.report["calibrationDue"] is None
+    made.refresh_from_db()
+    assert "tooSlow" not in made.profile
+
+
+def test_asking_that_took_too_long_changes_no_answer_and_no_threshold_that_was_measured(
+    project: MakeProject,
+    embedded_bank: OllamaServer,
+    make_repository: MakeRepository,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = project(PAGES)
+    with monkeypatch.context() as slow:
+        slow.setattr(automatic, "HURRY", Hurry(embedding=60.0, asking=0.0))
+        reindex(project=made)
+    assert fusion_profile(made, ModelProfile(model="m")) == fusion_profile(Project(), ModelProfile(model="m"))
+    calibrate_by_noise(project=made)
+    made.refresh_from_db()
+    before = made.profile
+    make_repository({path: f"{text}\nIt is painted red.\n" for path, text in PAGES.items()})
+    with monkeypatch.context() as slow:
+        slow.setattr(automatic, "HURRY", Hurry(embedding=60.0, asking=0.0))
+        reindex(project=made)
+    asked, run = asked_by(made)
+    assert not asked and run.report["calibrationDue"]
+    made.refresh_from_db()
+    kept = {name: value for name, value in made.profile.items() if name not in ("tooSlow", "noise")}
+    assert kept == {name: value for name, value in before.items() if name != "noise"}
+
+
 def test_asking_that_takes_too_long_counts_what_was_asked_if_that_is_enough(
-    project: MakeProject, embedded_bank: OllamaServer, monkeypatch: pytest.MonkeyPatch
+    project: MakeProject,
+    embedded_bank: OllamaServer,
+    make_repository: MakeRepository,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(automatic, "HURRY", Hurry(embedding=60.0, asking=0.0))
     made = project(PAGES)
     assert not measured(reindex(project=made))
     monkeypatch.setattr(automatic, "HURRY", Hurry(embedding=60.0, asking=60.0))
+    make_repository({path: f"{text}\nIt is painted red.\n" for path, text in PAGES.items()})
     monkeypatch.setattr(asking_module, "FEWEST_ASKED", 2)
     clock = iter(range(0, 1000, 9))
     monkeypatch.setattr(asking_module.time, "monotonic", lambda: float(next(clock)))
