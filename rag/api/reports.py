@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from uuid import UUID
 
+from django.db.models import F, Func, IntegerField, JSONField
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
@@ -102,6 +105,35 @@ class Report(serializers.Serializer[Any]):
     )
 
 
+class ScopeNumbers(serializers.Serializer[Any]):
+    """What the run did to one scope."""
+
+    files = serializers.IntegerField()
+    created = serializers.IntegerField()
+    deleted = serializers.IntegerField()
+    unchanged = serializers.IntegerField()
+
+
+class ScopesNumbers(serializers.Serializer[Any]):
+    """By scope; a scope that was not asked for is not there."""
+
+    docs = ScopeNumbers(required=False)
+    adr = ScopeNumbers(required=False)
+    session = ScopeNumbers(required=False)
+    code = ScopeNumbers(required=False)
+
+
+class ReportSummary(serializers.Serializer[Any]):
+    """A report's numbers without its lists of files, which have no bound: the run's own address answers those."""
+
+    scopes = ScopesNumbers()
+    embedding = EmbeddingReport()
+    skipped = serializers.IntegerField(help_text="How many files were skipped.")
+    commit = serializers.CharField(allow_null=True)
+    startedAt = serializers.DateTimeField()
+    finishedAt = serializers.DateTimeField()
+
+
 class RunOptions(serializers.Serializer[Any]):
     """What was asked for."""
 
@@ -182,6 +214,41 @@ class RunRow(serializers.ModelSerializer[IndexRun]):
     def get_report(self, run: IndexRun) -> Any:
         """The report of a run that has succeeded."""
         return run.report or None
+
+
+#: The parts of a report that grow with the repository.
+_WITHOUT_LISTS = "%(expressions)s - 'skippedFiles' #- '{scopes,code,fallbacks}'"
+
+
+@extend_schema_serializer(component_name="RunSummary")
+class RunSummary(RunRow):
+    """One reindex in a list. ``report`` is null until it has succeeded, and has no lists of files."""
+
+    @extend_schema_field(ReportSummary(allow_null=True))
+    def get_report(self, run: IndexRun) -> Any:
+        """The numbers of the report of a run that has succeeded, from the context's ``summaries`` by id."""
+        return self.context["summaries"].get(run.pk)
+
+
+def summaries_of(runs: Iterable[IndexRun]) -> dict[UUID, dict[str, Any]]:
+    """The summary of each finished run's report, by the run's id; the lists of files never leave PostgreSQL."""
+    finished = [run.pk for run in runs if run.state == RunState.SUCCEEDED]
+    rows = IndexRun.objects.filter(pk__in=finished).exclude(report={})
+    light = Func(F("report"), template=_WITHOUT_LISTS, output_field=JSONField())
+    skipped = Func(
+        F("report"), template="jsonb_array_length(%(expressions)s->'skippedFiles')", output_field=IntegerField()
+    )
+    return {pk: _summary(report, count or 0) for pk, report, count in rows.values_list("pk", light, skipped)}
+
+
+def _summary(report: dict[str, Any], skipped: int) -> dict[str, Any]:
+    """The summary's parts that the report has: one of an older version may lack some."""
+    numbers = {name: _part(scope, ScopeNumbers) for name, scope in report.get("scopes", {}).items()}
+    return {**_part(report, ReportSummary), "scopes": numbers, "skipped": skipped}
+
+
+def _part(values: dict[str, Any], shape: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    return {key: values[key] for key in shape().fields if key in values}
 
 
 class FinishedReindex(Report):

@@ -14,7 +14,7 @@ from rag.api.base import ProjectView, body, user_of
 from rag.api.ids import uuid_of
 from rag.api.pagination import RunsPage
 from rag.api.reindexing import LONGEST_WAIT, ReindexOptions, as_they_stand, start_reindex, wait_asked_for
-from rag.api.reports import FinishedReindex, RunRow
+from rag.api.reports import FinishedReindex, RunRow, RunSummary, summaries_of
 from rag.api.requests import ReindexRequest
 from rag.api.schema import BODY, SLUG, answers, in_path
 from rag.api.throttling import ReindexRate
@@ -70,20 +70,21 @@ class RunsView(ProjectView):
     """``…/rag/runs``."""
 
     pagination_class = RunsPage
-    serializer_class = RunRow
+    serializer_class = RunSummary
     queryset = IndexRun.objects.none()
 
     @extend_schema(
         operation_id="runs",
         tags=["index"],
         parameters=[SLUG],
-        responses=answers({200: RunRow(many=True)}, 400, 404),
+        responses=answers({200: RunSummary(many=True)}, 400, 404),
     )
     def get(self, request: Request, **_: Any) -> Response:
-        """The project's runs, newest first."""
-        page = self.paginate_queryset(runs_of(self.project))
+        """The project's runs, newest first, with the numbers of their reports; a run's own address has all of it."""
+        page = self.paginate_queryset(runs_of(self.project).defer("report"))
         rows = as_they_stand(self.project, page or [])
-        return self.get_paginated_response(RunRow(rows, many=True, context={"request": request}).data)
+        context = {"request": request, "summaries": summaries_of(rows)}
+        return self.get_paginated_response(RunSummary(rows, many=True, context=context).data)
 
 
 class RunView(ProjectView):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from rag.indexing import reindex
 from rag.indexing.lock import ProjectLock
@@ -23,12 +25,49 @@ def test_a_viewer_and_a_maintainer_read_runs_with_their_reports(project: MakePro
     for client in (people.viewer, people.maintainer):
         listed = client.get(PATH)
         assert listed.status_code == 200
-        assert_conforms(listed.json(), "PaginatedRunList")
+        assert_conforms(listed.json(), "PaginatedRunSummaryList")
         assert [run["id"] for run in listed.json()["results"]] == [str(second.pk), str(first.pk)]
         one = client.get(f"{PATH}/{first.pk}")
         assert one.status_code == 200
         assert_conforms(one.json(), "Run")
         assert one.json()["report"]["scopes"]["docs"]["created"] == 1
+
+
+def test_a_list_has_the_numbers_of_the_reports_and_none_of_their_lists(project: MakeProject) -> None:
+    made = project(
+        {
+            "docs/harbour.md": "# Harbour\n\nShips moor here.\n",
+            "docs/latin.md": b"caf\xe9",
+            "src/moor.py": "def moor(:\n    return\n",
+        }
+    )
+    run = reindex(project=made)
+    queued = IndexRun.objects.create(project=made)
+    viewer = callers(made).viewer
+    with CaptureQueriesContext(connection) as ran:
+        answer = viewer.get(PATH)
+    waiting, finished = answer.json()["results"]
+    assert_conforms(answer.json(), "PaginatedRunSummaryList")
+    assert (waiting["id"], waiting["report"]) == (str(queued.pk), None)
+    whole = viewer.get(f"{PATH}/{run.pk}").json()["report"]
+    assert whole["skippedFiles"] == [{"path": "docs/latin.md", "reason": "not UTF-8"}]
+    assert finished["report"] == {
+        "scopes": {
+            name: {key: scope[key] for key in ("files", "created", "deleted", "unchanged")}
+            for name, scope in whole["scopes"].items()
+        },
+        "skipped": 1,
+        **{key: whole[key] for key in ("embedding", "commit", "startedAt", "finishedAt")},
+    }
+    read = [query["sql"].partition(" FROM ")[0] for query in ran if 'FROM "rag_indexrun"' in query["sql"]]
+    assert not any(sql.count('"rag_indexrun"."report"') > sql.count("skippedFiles") for sql in read)
+
+
+def test_a_report_with_parts_missing_is_listed_all_the_same(db: None) -> None:
+    made = bare_project()
+    IndexRun.objects.create(project=made, state="succeeded", report={"scopes": {"docs": {"files": 1}}})
+    (run,) = callers(made).viewer.get(PATH).json()["results"]
+    assert run["report"] == {"scopes": {"docs": {"files": 1}}, "skipped": 0}
 
 
 def test_strangers_find_no_project(db: None) -> None:
