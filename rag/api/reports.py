@@ -248,7 +248,7 @@ def _summary(report: dict[str, Any], skipped: int) -> dict[str, Any]:
 
 
 def _part(values: dict[str, Any], shape: type[serializers.Serializer[Any]]) -> dict[str, Any]:
-    return {key: values[key] for key in shape().fields if key in values}
+    return {name: values[name] for name in dict(shape().fields) if name in values}
 
 
 class FinishedReindex(Report):
