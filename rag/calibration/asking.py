@@ -53,16 +53,20 @@ class TooSlow(NotMeasured):
 
 def bank_vectors(project: Project, service: EmbeddingService, *, hurry: Hurry | None, watch: Watch | None) -> Embedded:
     """The questions' vectors: computed once a model, kept for all projects and runs of this installation."""
-    with _kept(service) as file:
-        found = embed_questions(
-            [one.text for one in bank()],
-            service=service,
-            file=file,
-            seconds=hurry.embedding if hurry else None,
-            watch=watch,
-        )
+    try:
+        with _kept(service) as file:
+            found = _bank_vectors(service, file, hurry=hurry, watch=watch)
+    except InvalidInput:
+        # The file could be opened and cannot be written, or not be read: it only saves seconds.
+        with VectorFile(None, model=service.model, dimensions=service.profile.dimensions) as memory:
+            found = _bank_vectors(service, memory, hurry=hurry, watch=watch)
     meter(found, project=project, kind="query", service=service)
     return found
+
+
+def _bank_vectors(service: EmbeddingService, file: VectorFile, *, hurry: Hurry | None, watch: Watch | None) -> Embedded:
+    seconds = hurry.embedding if hurry else None
+    return embed_questions([one.text for one in bank()], service=service, file=file, seconds=seconds, watch=watch)
 
 
 def has_bank_vectors(service: EmbeddingService) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from rag.conf import conf
 from rag.core.calibration import FEWEST_QUESTIONS
 from rag.core.chunking.text import ChunkSizes
+from rag.core.errors import InvalidInput
 from rag.core.evaluation import CONFIDENCE, Difference, Interval, Values, difference, holm, interval
 from rag.evaluation.dataset import Dataset
 from rag.evaluation.datasets import evaluate_dataset
@@ -86,12 +87,19 @@ def scaled(target: int, overlap: int) -> ChunkSizes:
 
 
 def usual_sizes() -> list[ChunkSizes]:
-    """What is tried when nobody says otherwise."""
+    """What is tried when nobody says otherwise. Raises ``InvalidInput`` where the configured sizes leave no room."""
     default = conf().chunk_sizes
-    return [
-        *(scaled(round(default.target * part), round(default.overlap * part)) for part in TARGETS),
-        *(scaled(default.target, round(default.overlap * part)) for part in OVERLAPS),
-    ]
+    try:
+        return [
+            *(scaled(round(default.target * part), round(default.overlap * part)) for part in TARGETS),
+            *(scaled(default.target, round(default.overlap * part)) for part in OVERLAPS),
+        ]
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"The usual sizes cannot be made of the configured {default.target}/{default.overlap}: {error} "
+            "Name the sizes to try with --chunk-size.",
+            field="chunk_size",
+        ) from None
 
 
 def sweep_chunk_sizes(

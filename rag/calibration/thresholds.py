@@ -108,11 +108,14 @@ def by_noise(scores: Values, *, language: str, bounds: Bounds) -> Thresholds:
 
     ``language`` is the project's: its part of the bank stands for questions whose language cannot be told. Without one
     (``simple``) the documents' language is the one whose questions score highest. A language that the bank does not
-    speak has all of the bank.
+    speak has all of the bank. Of a language whose questions were not asked there is none; the project's has all that
+    were. Raises ``ValueError`` where no question was asked.
     """
     languages, asked = np.array(bank_languages()), np.isfinite(scores)
-    by_name = {name: scores[asked & (languages == name)] for name in NOISE_QUESTIONS}
-    own = max(by_name, key=lambda name: float(np.median(by_name[name]))) if language == Language.SIMPLE else language
+    by_name = {name: found for name in NOISE_QUESTIONS if len(found := scores[asked & (languages == name)])}
+    own = language
+    if language == Language.SIMPLE and by_name:
+        own = max(by_name, key=lambda name: float(np.median(by_name[name])))
     found = {name: _by_noise(each, own=name == own, bounds=bounds) for name, each in by_name.items()}
     if language not in found:
         found[language] = found[own] if own in found else _by_noise(scores[asked], own=True, bounds=bounds)

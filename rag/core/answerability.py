@@ -118,8 +118,11 @@ def noise_threshold(
     """The percentile of the best scores of questions that nothing here answers, with its bootstrap interval, both kept
     between ``lowest`` and ``highest``.
 
-    ``kept`` is not known (NaN): there are no answerable questions to look at.
+    ``kept`` is not known (NaN): there are no answerable questions to look at. Raises ``ValueError`` for no scores: any
+    number would be made up, and would decide which answers are withheld.
     """
+    if not len(noise):
+        raise ValueError("a threshold needs the scores of at least one question")
     generator = np.random.default_rng(seed)
     draws = generator.choice(noise, (THRESHOLD_RESAMPLES, len(noise)))
     tail = (1 - CONFIDENCE) / 2

@@ -46,7 +46,7 @@ class VectorFile:
                 if recorded is None:
                     self._database.execute("INSERT INTO made_with VALUES (?)", (model,))
         except sqlite3.Error as error:
-            raise InvalidInput(f"{path} cannot be used as a file of vectors: {error}.", field="vectors") from None
+            raise self._unusable("used as a file of vectors", error) from None
         if recorded is not None and recorded[0] != model:
             self._database.close()
             raise InvalidInput(f"{path} holds vectors of {recorded[0]}, not of {model}.", field="vectors")
@@ -59,7 +59,11 @@ class VectorFile:
         for start in range(0, len(keys), LOOK_UP):
             some = keys[start : start + LOOK_UP]
             marks = ",".join("?" * len(some))
-            rows = self._database.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some)
+            try:
+                selected = self._database.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some)
+                rows = selected.fetchall()
+            except sqlite3.Error as error:
+                raise self._unusable("read", error) from None
             for key, packed in rows:
                 vector = np.frombuffer(packed, dtype="<f4")
                 if self._dimensions is not None and len(vector) != self._dimensions:
@@ -72,14 +76,23 @@ class VectorFile:
         return found
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        """Keep vectors by text as sent; at once, so that what was computed survives an interruption."""
+        """Keep vectors by text as sent; at once, so that what was computed survives an interruption.
+
+        Raises ``InvalidInput`` where the file cannot be written.
+        """
         rows = [(key_of(text), self._packed(vector)) for text, vector in vectors.items()]
-        with self._database:
-            self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
+        try:
+            with self._database:
+                self._database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
+        except sqlite3.Error as error:
+            raise self._unusable("written", error) from None
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def _unusable(self, what: str, error: sqlite3.Error) -> InvalidInput:
+        return InvalidInput(f"{self.path} cannot be {what}: {error}.", field="vectors")
 
     def _packed(self, vector: Vector) -> bytes:
         own = vector[: self._dimensions] if self._dimensions is not None else vector

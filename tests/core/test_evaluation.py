@@ -372,6 +372,11 @@ def test_one_general_question_in_ten_reaches_the_noise_threshold() -> None:
     assert math.isnan(found.point.kept)
 
 
+def test_of_no_scores_there_is_no_noise_threshold() -> None:
+    with pytest.raises(ValueError, match="at least one question"):
+        noise_threshold(np.zeros(0), percentile=90)
+
+
 def test_the_bank_holds_different_questions_in_each_language_and_their_language_is_seen() -> None:
     every = [question for bank in NOISE_QUESTIONS.values() for question in bank]
     assert set(NOISE_QUESTIONS) == {"english", "russian", "portuguese"}

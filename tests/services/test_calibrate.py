@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -257,3 +258,14 @@ def test_the_command_says_what_a_threshold_cannot_promise(hybrid: Project, tmp_p
 def test_a_wrong_call_says_what_is_wrong(lexical: Project, arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError, match=message):
         run(*arguments)
+
+
+def test_a_language_of_which_no_general_question_was_asked_has_no_threshold_of_its_own() -> None:
+    languages = np.array(thresholds_module.bank_languages())
+    scores = np.where(languages == "english", np.linspace(0.0, 1.0, len(languages)), np.nan)
+    bounds = thresholds_module.LEXICAL_BOUNDS
+    assert set(thresholds_module.by_noise(scores, language="simple", bounds=bounds).values()) == {"simple", "english"}
+    of_all = thresholds_module.by_noise(scores, language="russian", bounds=bounds)
+    assert set(of_all.values()) == {"english", "russian"} and of_all.value == of_all.values()["russian"]
+    with pytest.raises(ValueError, match="at least one question"):
+        thresholds_module.by_noise(np.full(len(languages), np.nan), language="simple", bounds=bounds)

@@ -16,9 +16,11 @@ from rag.calibration import automatic, calibrate_by_noise, revert
 from rag.calibration import calibrate as calibrate_by_questions
 from rag.calibration import thresholds as thresholds_module
 from rag.calibration.asking import Hurry
+from rag.core.errors import InvalidInput
 from rag.core.profiles import ModelProfile
 from rag.evaluation import read_questions
 from rag.evaluation import vectors as vectors_module
+from rag.evaluation.vectors import VectorFile
 from rag.indexing import reindex
 from rag.models import EmbeddingUsage, Evaluation, EvaluationKind, IndexRun, Project, RunState
 from rag.search.profiles import fusion_profile
@@ -359,6 +361,21 @@ def test_asking_that_takes_too_long_counts_what_was_asked_if_that_is_enough(
     found = reindex(project=made).report["calibration"]
     assert 6 <= found["questions"] < BANK_SIZE
     assert set(found["threshold"]["byLanguage"]) == {"english", "russian", "portuguese"}
+
+
+def test_the_general_questions_are_asked_though_their_vectors_cannot_be_kept(
+    project: MakeProject, embedded_bank: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_kept_vectors()
+    put = VectorFile.put
+
+    def full(file: VectorFile, vectors: Any) -> None:
+        if file.path is not None:
+            raise InvalidInput(f"{file.path} cannot be written: database or disk is full.", field="vectors")
+        put(file, vectors)
+
+    monkeypatch.setattr(VectorFile, "put", full)
+    assert measured(reindex(project=project(PAGES), background=True))
 
 
 def test_the_command_says_what_was_measured_and_when_or_what_is_to_be_done(

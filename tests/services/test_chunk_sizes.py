@@ -94,6 +94,17 @@ def test_a_scaled_size_keeps_the_windows_share_and_the_usual_ones_differ_clearly
     assert [(one.target, one.overlap) for one in usual_sizes()] == [(600, 75), (2400, 300), (1200, 0), (1200, 300)]
 
 
+def test_usual_sizes_that_leave_no_room_for_text_are_refused_with_the_option_that_names_others(
+    tmp_path: Path, ollama: OllamaServer, settings: Any
+) -> None:
+    settings.CHUNK_OVERLAP_CHARS = 600
+    folder = str(collection(tmp_path / "harbour", questions=5))
+    with pytest.raises(CommandError, match=r"configured 1200/600: .*1200.*Name the sizes to try with --chunk-size\."):
+        run("--dataset", folder)
+    assert not ollama.requests
+    assert run("--dataset", folder, "--chunk-size", "600/75")
+
+
 def test_the_command_prints_the_sizes_and_their_json(tmp_path: Path, ollama: OllamaServer) -> None:
     folder = str(collection(tmp_path / "harbour", questions=5))
     report = json.loads(run("--dataset", folder, "--chunk-size", "600/75", "--json"))

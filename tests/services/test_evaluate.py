@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from rag.evaluation import (
     read_dataset,
     read_questions,
 )
+from rag.evaluation import vectors as vectors_module
 from rag.evaluation.language import guess_language
 from rag.evaluation.metrics import METRICS, MetricsMissing
 from rag.evaluation.vectors import VectorFile, key_of
@@ -231,6 +234,42 @@ def test_a_file_of_another_models_vectors_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("this is no database, but it is long enough to look at")
     with pytest.raises(InvalidInput, match="cannot be used as a file of vectors"):
         VectorFile(tmp_path / "text", model="one", dimensions=4)
+
+
+VECTOR = np.ones(4, dtype=np.float32)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_file_of_vectors_that_may_only_be_read_is_read_and_named_when_it_is_to_be_written(
+    tmp_path: Path, what: str
+) -> None:
+    file = tmp_path / "kept" / "vectors.sqlite"
+    file.parent.mkdir()
+    with VectorFile(file, model="one", dimensions=4) as made:
+        made.put({"text": VECTOR})
+    kept = file if what == "file" else file.parent
+    kept.chmod(0o555)
+    try:
+        with VectorFile(file, model="one", dimensions=4) as read:
+            assert set(read.get(["text"])) == {"text"}
+            with pytest.raises(InvalidInput, match=rf"{file} cannot be written: "):
+                read.put({"other": VECTOR})
+    finally:
+        kept.chmod(0o755)
+
+
+def test_a_file_of_vectors_that_another_program_keeps_locked_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors_module, "BUSY_SECONDS", 0.05)
+    file = tmp_path / "vectors.sqlite"
+    with VectorFile(file, model="one", dimensions=4) as made, closing(sqlite3.connect(file)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InvalidInput, match=rf"{file} cannot be written: database is locked"):
+            made.put({"text": VECTOR})
+        with pytest.raises(InvalidInput, match=rf"{file} cannot be read: database is locked"):
+            made.get(["text"])
 
 
 @pytest.mark.parametrize(
