@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -103,6 +104,10 @@ _KNOWN: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     }
 )
 
+#: ``difflib``'s ratio from which a name is taken for a misspelling: two wrong letters of a short name still reach it,
+#: and the model of another family does not.
+MISSPELT = 0.85
+
 
 def canonical_model(model: str) -> str:
     """The model's name without the parts that change nothing: ``library/``, ``:latest``, white space around it."""
@@ -121,6 +126,12 @@ def profile_of(provider: str, model: str) -> ModelProfile:
     name = canonical_model(model)
     base = name.rsplit("/", 1)[-1].split(":", 1)[0].lower()
     return ModelProfile(model=name, **_KNOWN.get(base, {}))
+
+
+def known_like(model: str) -> str:
+    """The model known here whose name the given one may be misspelt from; empty when none is that near."""
+    name = canonical_model(model).rsplit("/", 1)[-1].split(":", 1)[0].lower()
+    return next(iter(get_close_matches(name, _KNOWN, n=1, cutoff=MISSPELT)), "")
 
 
 def require_fitting(profile: ModelProfile) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rag.core.errors import InvalidInput
-from rag.core.profiles import ModelProfile, profile_of
+from rag.core.profiles import ModelProfile, known_like, profile_of
 from rag.doctor.findings import Check, Finding, Needs, Subject, error, ok, warning
 from rag.embedders.factory import probe
 from rag.provider import configured_embedder
@@ -28,7 +28,9 @@ def provider(subject: Subject) -> Iterator[Finding]:
     found = probe(embedder, profile=profile, timeout=PROBE_TIMEOUT)
     if not found.ok:
         message = f"{found.detail.removesuffix('.')}. Until then searches go by words alone."
-        yield error(CHECK, message, found.remedy or "Check RAG_EMBEDDING_PROVIDER and RAG_EMBEDDING_MODEL.")
+        remedy = found.remedy or "Check RAG_EMBEDDING_PROVIDER and RAG_EMBEDDING_MODEL."
+        like = known_like(embedder.model) if profile.dimensions is None else ""
+        yield error(CHECK, message, f"{remedy} (is RAG_EMBEDDING_MODEL={like} meant?)" if like else remedy)
         return
     yield ok(CHECK, f"{found.detail}: {_shape(found.dimensions, found.norm)}, {_prefixes(profile)}.")
     if profile.dimensions is None:

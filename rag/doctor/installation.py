@@ -16,6 +16,8 @@ from rag.doctor.findings import Check, Finding, Needs, Subject, error, ok, warni
 SETTINGS, FOLDER = "settings", "data folder"
 #: Hosts that mean this machine.
 LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "[::1]", "::1", ".localhost", "testserver"))
+#: The ids of ``rag.checks``.
+MODEL_CHECKS = frozenset(("rag.E001", "rag.W001"))
 #: Bytes: less does not hold the next mirror, or a database that grows.
 LITTLE_ROOM = 1024**3
 
@@ -42,8 +44,8 @@ def system_checks(subject: Subject) -> Iterator[Finding]:
     """What Django's checks say, warnings too: other commands pass over those."""
     calm = True
     for said in run_checks():
-        # An unusable model is told by the check of the provider.
-        if said.is_silenced() or said.level < WARNING or said.id == "rag.E001":
+        # A model that is unusable or unknown is told by the check of the provider.
+        if said.is_silenced() or said.level < WARNING or said.id in MODEL_CHECKS:
             continue
         calm = False
         message, remedy = " ".join(str(said.msg).split()), str(said.hint or "See the documentation of Django's checks.")

@@ -341,6 +341,9 @@ def test_a_provider_that_is_away_or_lacks_the_model_or_answers_another_size(
     ollama.models = ["llama3:latest"]
     one(provider_check.provider(subject()), Severity.ERROR, "ollama pull nomic-embed-text")
     ollama.models = ["nomic-embed-text:latest"]
+    settings.RAG_EMBEDDING_MODEL = "nomic-embed-txt"
+    one(provider_check.provider(subject()), Severity.ERROR, "ollama pull nomic-embed-txt", "nomic-embed-text meant?")
+    settings.RAG_EMBEDDING_MODEL = ""
     ollama.dimensions = 384
     one(provider_check.provider(subject()), Severity.ERROR, "nomic-embed-text", "384", "768")
     ollama.fail(always(Reply(404, b"404 page not found")))

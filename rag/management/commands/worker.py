@@ -18,6 +18,7 @@ from procrastinate.contrib.django.utils import connector_params
 from procrastinate.exceptions import ConnectorException
 
 from rag import jobs
+from rag.checks import tell_at_start
 from rag.management.base import RagCommand, one_line, whole_number
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ class Command(RagCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until stopped."""
+        tell_at_start()
         # Connecting first: an error of the settings or the database is told at once.
         jobs.rescue_runs()
         asyncio.run(_Worker(concurrency=options["concurrency"], once=options["once"]).run())
