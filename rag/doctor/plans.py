@@ -16,7 +16,8 @@ import psycopg
 from rag.core.query import query_words
 from rag.core.types import Scope, SearchFilter
 from rag.doctor.findings import Check, Finding, Needs, Subject, error, ok, warning
-from rag.doctor.schema import POSTING_INDEX, WORD_INDEX, create_statement
+from rag.doctor.schema import POSTING_INDEX, WAIT, WORD_INDEX, create_statement
+from rag.indexing.vector_index import is_being_built
 from rag.models import Chunk, Posting, ScopeIndex
 from rag.models.chunks import VECTOR_INDEX
 from rag.retrievers.bm25 import READ
@@ -84,6 +85,9 @@ def vector_plan(subject: Subject) -> Iterator[Finding]:
     used, usable = _plans(subject, statement, parameters, index=VECTOR_INDEX, off=ORDER_ALONE)
     # Up to so many rows the search is exact by intention.
     is_large = one.chunks > subject.settings.exact_scan_rows
+    if not usable and is_being_built(using=subject.using):
+        yield warning(CHECK, f"The vector query cannot use the index {VECTOR_INDEX} yet: it is being built.", WAIT)
+        return
     remedy = create_statement(Chunk, VECTOR_INDEX, using=subject.using)
     yield _finding("vector query", VECTOR_INDEX, used=used, usable=usable, is_large=is_large, remedy=remedy)
 

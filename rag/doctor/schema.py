@@ -16,6 +16,8 @@ from rag.indexing.vector_index import is_being_built
 from rag.models.chunks import COSINE_OPCLASS, VECTOR_INDEX
 
 WORD_INDEX, POSTING_INDEX = "rag_chunk_search_vector", "rag_posting_once"
+#: What to do while the vector index is being built.
+WAIT = "Wait for the reindex to end."
 
 
 def migrations(subject: Subject) -> Iterator[Finding]:
@@ -64,7 +66,7 @@ def indexes(subject: Subject) -> Iterator[Finding]:
     for model, name in _expected():
         if name == VECTOR_INDEX and not known.get(name, (False,))[0] and is_being_built(using=subject.using):
             message = f"The index {name} is being built after a large load; until then searches are exact."
-            yield warning("indexes", message, "Wait for the reindex to end.")
+            yield warning("indexes", message, WAIT)
         elif name not in known:
             message = f"The index {name} on {model._meta.db_table} is missing."
             yield error("indexes", message, create_statement(model, name, using=subject.using))

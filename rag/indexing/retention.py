@@ -58,14 +58,19 @@ def _expire_retired(project: Project) -> None:
 
 def _put_in_order(*, changed: int, dead: int, embedded: int) -> None:
     with connection.cursor() as cursor:
+        # Locked is the table while another run builds the vector index: an ANALYZE that waited for that would be what
+        # the build waits for, a deadlock, and the build begin again. Who builds puts things in order afterwards.
         # What a bulk insert leaves in GIN's pending list would be read by every search until it is merged.
         cursor.execute("SELECT gin_clean_pending_list('rag_chunk_search_vector')")
         cursor.execute(_SIZE)
         (size,) = cursor.fetchone()
         if dead >= LARGE_CHANGE and dead >= DEAD_SHARE * size:
-            cursor.execute("VACUUM rag_chunk")
+            cursor.execute("VACUUM (SKIP_LOCKED) rag_chunk")
         if changed >= STALE_CHANGE + STALE_SHARE * size:
-            cursor.execute(f"ANALYZE rag_chunk ({', '.join(PLANNED)}), rag_posting (project_id, scope), rag_sourcefile")
+            cursor.execute(
+                f"ANALYZE (SKIP_LOCKED) rag_chunk ({', '.join(PLANNED)}), rag_posting (project_id, scope),"
+                " rag_sourcefile"
+            )
         if embedded >= LARGE_CHANGE:
             # Its rows were all deleted again.
             cursor.execute("VACUUM rag_computedvector")

@@ -68,12 +68,15 @@ def reindex(
             progress = Progress(run, lock=lock, watcher=watcher, should_stop=should_stop)
             with Staging(project_id=project.pk, scopes=request.scopes) as staging:
                 _carry_out(project, request, run, lock, progress, staging, vector_index)
+    except (KeyboardInterrupt, SystemExit):
+        vector_index.leave()
+        raise
     except BaseException:
-        vector_index.bring_back()
+        vector_index.bring_back(should_stop=should_stop)
         raise
     # From here on without the lock, which the next run may want at once.
     try:
-        vector_index.bring_back(watcher)
+        vector_index.bring_back(watcher, should_stop=should_stop)
     except (KeyboardInterrupt, SystemExit):
         return run  # it is done; the next one builds the index
     retention.tidy(project=project, run=run)

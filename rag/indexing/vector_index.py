@@ -9,15 +9,16 @@ a worker, or the next run of any project, finds that it is missing and builds it
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+import time
+from collections.abc import Callable
+from contextlib import suppress
 
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connection, connections
 
 from rag.core.profiles import EMBEDDING_DIMENSIONS
 from rag.indexing.lock import LOCK_SPACE
 from rag.indexing.progress import Watcher
+from rag.indexing.statements import cancelled_when, execute, rows, settings
 from rag.models import Chunk
 from rag.models.chunks import VECTOR_INDEX
 
@@ -35,9 +36,11 @@ STANDING_SHARE = 2
 #: (docs/scaling.md).
 MOST_STANDING = 25_000
 
-#: How long the index's owner waits for others: to take it away, when nothing is lost by leaving it; and to build it,
-#: when a transaction that stays open (a dump, a forgotten terminal) keeps the build from ending.
-_REMOVE_PATIENCE, _BUILD_PATIENCE = "5s", "10min"
+#: Seconds that the index's owner waits for others: to take it away, when nothing is lost by leaving it; and to build
+#: it, when a transaction that stays open (a dump, a forgotten terminal) keeps the build from ending.
+_REMOVE_PATIENCE, _BUILD_PATIENCE = 5.0, 600.0
+#: Seconds between two looks for others that are waited for.
+_LOOK = 0.05
 
 #: Bytes of memory that a row takes in a graph that is built, beside its vector: neighbours, with m = 16, and pgvector's
 #: own structures; and the most memory a build may take (about 150,000 vectors; the rest is built on disk).
@@ -48,6 +51,8 @@ _ROW_BYTES, _MOST_MEMORY = 700, 512 << 20
 _NO_ROOM, _DEADLOCK = ("53100", "53200"), "40P01"
 #: How often a build is begun that meets a deadlock.
 _ATTEMPTS = 3
+
+_NOT_BUILT = "The vector index is not built: until a worker or a reindex does, large scopes are searched slowly"
 
 #: Key of the advisory lock of whoever has taken the index away or builds it.
 KEY = (LOCK_SPACE + 2, 0)
@@ -60,6 +65,13 @@ SELECT EXISTS (
 _LOADED = "SELECT count(*) FROM rag_computedvector WHERE project_id = %s AND model = %s"
 # Counted no further than it matters.
 _STANDING = "SELECT count(*) FROM (SELECT FROM rag_chunk WHERE embedding IS NOT NULL LIMIT %s) standing"
+# Each transaction (the name is never used again) that has locked the table, be it for reading.
+_USERS = """
+SELECT virtualtransaction FROM pg_locks
+WHERE locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+  AND relation = to_regclass('rag_chunk')
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 _VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
 
 
@@ -76,59 +88,79 @@ class VectorIndex:
         """
         if connection.in_atomic_block:
             return False
-        ((loaded,),) = _rows(_LOADED, [project_id, model])
+        ((loaded,),) = rows(_LOADED, [project_id, model])
         if loaded < LARGE_LOAD:
             return False
         most = min(loaded * STANDING_SHARE, MOST_STANDING)
-        ((standing,),) = _rows(_STANDING, [most + 1])
+        ((standing,),) = rows(_STANDING, [most + 1])
         if standing > most or not self._take():
             return False
+        # PostgreSQL marks the index as invalid before it waits for those who use the table, and leaves it so when they
+        # outlast its patience: then rows would be written into a graph that is of no use. So they are waited for first.
+        if not _await_users():
+            logger.info("The vector index stays for a large load: a transaction that uses the table stays open")
+            return False
         try:
-            with _settings(lock_timeout=_REMOVE_PATIENCE):
-                _execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
+            with settings(lock_timeout=f"{_REMOVE_PATIENCE:g}s"):
+                execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
         except DatabaseError:
             logger.info("The vector index stays for a large load", exc_info=True)
             return False
         return True
 
-    def bring_back(self, watch: Watcher | None = None) -> bool:
-        """Build the index where it is missing or half built and nobody else is about to; never raises.
+    def bring_back(self, watch: Watcher | None = None, *, should_stop: Callable[[], bool] | None = None) -> bool:
+        """Build the index where it is missing or half built and nobody else is about to.
 
-        Searches and other runs go on meanwhile. Returns False when it should have been built and could not be.
+        Searches and other runs go on meanwhile. Returns False when it should have been built and could not be, or when
+        ``should_stop`` said that the process is about to end. Raises nothing but what interrupts the process.
         """
         if connection.in_atomic_block:
             return True
+        is_missing = False
         try:
             if _is_valid() or not self._take() or _is_valid():
                 return True
-            ((count,),) = _rows(_STANDING, [None])
+            is_missing = True
+            ((count,),) = rows(_STANDING, [None])
             if watch is not None:
                 watch(PHASE, 0, count)
-            _build(count)
+            _build(count, should_stop)
             if watch is not None:
                 watch(PHASE, count, count)
             return True
-        except (DatabaseError, InterfaceError):
-            logger.warning(
-                "The vector index is not built: until a worker or a reindex does, large scopes are searched slowly",
-                exc_info=True,
-            )
+        except (KeyboardInterrupt, SystemExit):
+            self.leave()
+            raise
+        except (DatabaseError, InterfaceError) as error:
+            if is_missing:
+                logger.warning(f"{_NOT_BUILT}: %s", _first_line(error))
+            logger.info("Why the vector index is not built", exc_info=True)
             if not connection.is_usable():
                 connection.close()
             return False
         finally:
             self._let_go()
 
+    def leave(self) -> None:
+        """Let go of the index as it is, and say so where it is not there: whoever is interrupted builds none."""
+        try:
+            if self._is_ours and not _is_valid():
+                logger.warning(_NOT_BUILT)
+        except (DatabaseError, InterfaceError):
+            logger.warning(_NOT_BUILT)
+        finally:
+            self._let_go()
+
     def _take(self) -> bool:
         if not self._is_ours:
-            ((self._is_ours,),) = _rows("SELECT pg_try_advisory_lock(%s, %s)", KEY)
+            ((self._is_ours,),) = rows("SELECT pg_try_advisory_lock(%s, %s)", KEY)
         return self._is_ours
 
     def _let_go(self) -> None:
         if self._is_ours:
             self._is_ours = False
             with suppress(DatabaseError, InterfaceError):
-                _rows("SELECT pg_advisory_unlock(%s, %s)", KEY)
+                rows("SELECT pg_advisory_unlock(%s, %s)", KEY)
 
 
 def is_being_built(*, using: str = DEFAULT_DB_ALIAS) -> bool:
@@ -139,16 +171,27 @@ def is_being_built(*, using: str = DEFAULT_DB_ALIAS) -> bool:
 
 
 def _is_valid() -> bool:
-    return _rows(_VALID, [VECTOR_INDEX]) == [(True,)]
+    return rows(_VALID, [VECTOR_INDEX]) == [(True,)]
 
 
-def _build(count: int) -> None:
+def _await_users() -> bool:
+    """Wait until nobody uses the table who does now; False when that takes too long."""
+    deadline = time.monotonic() + _REMOVE_PATIENCE
+    users = set(rows(_USERS, []))
+    while users and time.monotonic() < deadline:
+        time.sleep(_LOOK)
+        users &= set(rows(_USERS, []))
+    return not users
+
+
+def _build(count: int, should_stop: Callable[[], bool] | None) -> None:
     memory = min(count * (EMBEDDING_DIMENSIONS * 4 + _ROW_BYTES), _MOST_MEMORY) >> 10
-    ((has,),) = _rows("SELECT pg_size_bytes(current_setting('maintenance_work_mem')) >> 10", [])
-    settings = {"maintenance_work_mem": f"{max(memory, has)}kB", "lock_timeout": _BUILD_PATIENCE}
+    ((has,),) = rows("SELECT pg_size_bytes(current_setting('maintenance_work_mem')) >> 10", [])
+    patience = f"{_BUILD_PATIENCE:g}s"
+    limits = {"maintenance_work_mem": f"{max(memory, has)}kB", "lock_timeout": patience}
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            _create(settings)
+            _create(limits, should_stop)
             return
         except OperationalError as error:
             code = getattr(error.__cause__, "sqlstate", None)
@@ -156,38 +199,17 @@ def _build(count: int) -> None:
                 raise
             if code in _NO_ROOM:
                 # Several processes share their memory, and there is no room: one, with what the server grants it.
-                settings = {"max_parallel_maintenance_workers": "0", "lock_timeout": _BUILD_PATIENCE}
+                limits = {"max_parallel_maintenance_workers": "0", "lock_timeout": patience}
 
 
-def _create(settings: dict[str, str]) -> None:
+def _create(limits: dict[str, str], should_stop: Callable[[], bool] | None) -> None:
     (index,) = (index for index in Chunk._meta.indexes if index.name == VECTOR_INDEX)
-    with _settings(**settings):
+    with settings(**limits), cancelled_when(should_stop):
         # What a build that failed has left.
-        _execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
+        execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
         with connection.schema_editor(atomic=False) as editor:
             editor.execute(index.create_sql(Chunk, editor, concurrently=True), params=None)
 
 
-@contextmanager
-def _settings(**values: str) -> Iterator[None]:
-    """PostgreSQL's settings for some statements that cannot be in a transaction."""
-    for name, value in values.items():
-        _rows("SELECT set_config(%s, %s, false)", [name, value])
-    try:
-        yield
-    finally:
-        # A connection that was lost has no settings any more.
-        with suppress(DatabaseError, InterfaceError):
-            for name in values:
-                _execute(f"RESET {name}")
-
-
-def _execute(statement: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-
-
-def _rows(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return list(cursor.fetchall())
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from django.db import connection, transaction
 from django.utils import timezone
@@ -28,23 +29,23 @@ class IndexRescue:
     def __init__(self) -> None:
         self._not_before = 0.0
 
-    def __call__(self) -> None:
+    def __call__(self, should_stop: Callable[[], bool] | None = None) -> None:
         """Build it unless it is there, somebody has it in hand, or a build has failed lately; never raises."""
-        if time.monotonic() >= self._not_before and not VectorIndex().bring_back():
+        if time.monotonic() >= self._not_before and not VectorIndex().bring_back(should_stop=should_stop):
             self._not_before = time.monotonic() + INDEX_PAUSE
 
 
 _bring_back_index = IndexRescue()
 
 
-def rescue() -> int:
+def rescue(*, should_stop: Callable[[], bool] | None = None) -> int:
     """Mend all that dead workers have left; returns the number of runs (``rescue_runs``).
 
     Any number of processes may do this at any time. Where the vector index is missing, this takes as long as building
-    it; the runs come first.
+    it, or until ``should_stop`` says that the process is about to end; the runs come first.
     """
     found = rescue_runs()
-    _bring_back_index()
+    _bring_back_index(should_stop)
     return found
 
 

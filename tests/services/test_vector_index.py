@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection, connections
 
 from rag import jobs
-from rag.doctor import schema
+from rag.doctor import plans, schema
 from rag.doctor.findings import Severity
-from rag.indexing import reindex, vector_index
+from rag.indexing import reindex, retention, vector_index
 from rag.indexing.vector_index import PHASE, VectorIndex
 from rag.jobs import rescuing
 from rag.jobs.rescuing import IndexRescue
@@ -87,6 +89,16 @@ def fail_to_build() -> None:
             )
         cursor.execute("RESET lock_timeout")
     writer.close()
+
+
+@contextmanager
+def open_transaction() -> Iterator[Any]:
+    """The cursor of a transaction that has read the table, and that keeps its snapshot, as a dump does."""
+    other = connections.create_connection("default")
+    with other.cursor() as cursor:
+        cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM rag_chunk LIMIT 1")
+        yield cursor
+    other.close()
 
 
 def nearest(project: Project) -> list[Hit]:
@@ -163,7 +175,7 @@ def test_a_run_that_fails_brings_the_index_back(
 
 
 def test_an_interrupt_while_the_index_is_built_is_no_failure_of_the_run(
-    project: MakeProject, ollama: OllamaServer
+    project: MakeProject, ollama: OllamaServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = project(PAGES)
 
@@ -173,9 +185,79 @@ def test_an_interrupt_while_the_index_is_built_is_no_failure_of_the_run(
 
     assert reindex(project=made, watcher=interrupt).state == "succeeded"
     assert (index_is(), vector_index.is_being_built()) == ("missing", False)
+    assert "The vector index is not built" in caplog.text
     assert len(nearest(made)) == 5
     reindex(project=made)
     assert index_is() == "valid"
+
+
+def test_an_interrupt_while_rows_are_written_ends_the_process_without_a_build(
+    project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rag.indexing.work.publish", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        reindex(project=project(PAGES))
+    assert (index_is(), vector_index.is_being_built()) == ("missing", False)
+    assert "The vector index is not built" in caplog.text
+
+
+def test_a_transaction_that_stays_open_leaves_the_index_as_it_is(
+    project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, watched = project(PAGES), Watched()
+    monkeypatch.setattr(vector_index, "_REMOVE_PATIENCE", 0.2)
+    with open_transaction():
+        reindex(project=made, watcher=watched)
+    assert watched.index["writing"] == "valid"
+    assert PHASE not in watched.index
+
+
+def test_a_transaction_that_ends_is_waited_for(project: MakeProject, ollama: OllamaServer) -> None:
+    made, watched = project(PAGES), Watched()
+    with open_transaction() as reader:
+        ending = threading.Timer(1.0, reader.connection.rollback)
+        ending.start()
+        reindex(project=made, watcher=watched)
+        ending.join()
+    assert watched.index["writing"] == "missing"
+
+
+def test_a_build_ends_when_the_process_is_about_to(db: None) -> None:
+    before = settings_of_the_connection()
+    drop_index()
+    with open_transaction():
+        assert not VectorIndex().bring_back(should_stop=lambda: True)
+    assert (index_is() == "valid", vector_index.is_being_built()) == (False, False)
+    assert settings_of_the_connection() == before
+
+
+def test_a_worker_that_builds_stops_within_seconds(db: None, manage: Manage) -> None:
+    drop_index()
+    with open_transaction():
+        worker = manage("worker")
+        deadline = time.monotonic() + 30
+        while index_is() != "invalid":
+            assert worker.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        began = time.monotonic()
+        worker.send_signal(signal.SIGTERM)
+        _, errors = worker.communicate(timeout=60)
+    assert time.monotonic() - began < 8
+    assert worker.returncode == 0 and "Traceback" not in errors, errors
+
+
+def test_a_run_that_ends_meanwhile_does_not_wait_for_the_build(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "STALE_CHANGE", 0)
+    other = connections.create_connection("default")
+    with other.cursor() as builds, connection.cursor() as cursor:
+        builds.execute("BEGIN; LOCK TABLE rag_chunk IN SHARE UPDATE EXCLUSIVE MODE")
+        cursor.execute("SET lock_timeout = '1s'")
+        retention._put_in_order(changed=10**6, dead=10**6, embedded=0)
+        cursor.execute("RESET lock_timeout")
+    other.close()
 
 
 @pytest.mark.parametrize("state", ["missing", "invalid"])
@@ -235,7 +317,7 @@ def test_a_worker_that_cannot_build_the_index_pauses_before_it_tries_again(
 ) -> None:
     tried: list[dict[str, str]] = []
 
-    def refuse(settings: dict[str, str]) -> None:
+    def refuse(settings: dict[str, str], _: object) -> None:
         tried.append(settings)
         raise OperationalError("must be owner of table rag_chunk")
 
@@ -258,8 +340,9 @@ def test_who_builds_it_is_not_disturbed_by_others(project: MakeProject, ollama: 
     reindex(project=made)
     assert index_is() == "missing"
     assert vector_index.is_being_built()
-    (found,) = [one for one in schema.indexes(subject()) if one.severity is not Severity.OK]
-    assert (found.severity, "being built" in found.message) == (Severity.WARNING, True)
+    for check in (schema.indexes, plans.vector_plan):
+        (found,) = [one for one in check(subject()) if one.severity is not Severity.OK]
+        assert (found.severity, "being built" in found.message) == (Severity.WARNING, True)
     other.close()
 
 
@@ -268,24 +351,24 @@ def test_the_build_does_with_less_where_shared_memory_is_full(
 ) -> None:
     create, tried = vector_index._create, []
 
-    def refuse(settings: dict[str, str]) -> None:
+    def refuse(settings: dict[str, str], _: object) -> None:
         tried.append(dict(settings))
         if len(tried) == 1:
             cause = Exception("could not resize shared memory segment")
             cause.sqlstate = "53100"  # type: ignore[attr-defined]
             raise OperationalError("could not resize shared memory segment") from cause
-        create(settings)
+        create(settings, None)
 
     monkeypatch.setattr(vector_index, "_create", refuse)
     reindex(project=project(PAGES))
     assert index_is() == "valid"
-    assert tried[1] == {"max_parallel_maintenance_workers": "0", "lock_timeout": "10min"}
+    assert tried[1] == {"max_parallel_maintenance_workers": "0", "lock_timeout": "600s"}
 
 
 def test_an_index_that_cannot_be_built_fails_no_run(
     project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(settings: dict[str, str]) -> None:
+    def refuse(settings: dict[str, str], _: object) -> None:
         raise OperationalError("canceling statement due to lock timeout")
 
     monkeypatch.setattr(vector_index, "_create", refuse)

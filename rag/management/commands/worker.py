@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -114,7 +115,7 @@ class _Worker:
         )
         with app.replace_connector(connector):
             async with app.open_async():
-                rescuer = asyncio.create_task(_rescue_now_and_then())
+                rescuer = asyncio.create_task(_rescue_now_and_then(lambda: self._stopping))
                 try:
                     await app.run_worker_async(
                         queues=[jobs.QUEUE],
@@ -130,17 +131,17 @@ class _Worker:
                     rescuer.cancel()
 
 
-async def _rescue_now_and_then() -> None:
+async def _rescue_now_and_then(should_stop: Callable[[], bool]) -> None:
     rescue = sync_to_async(_rescue, thread_sensitive=False)
     while True:
-        await rescue()
+        await rescue(should_stop)
         await asyncio.sleep(RESCUE_INTERVAL)
 
 
-def _rescue() -> None:
+def _rescue(should_stop: Callable[[], bool]) -> None:
     close_old_connections()
     try:
-        found = jobs.rescue()
+        found = jobs.rescue(should_stop=should_stop)
         if found:
             logger.warning("%d reindexes of lost workers are queued again", found)
     except DatabaseError as error:
