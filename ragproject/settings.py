@@ -175,6 +175,9 @@ REST_FRAMEWORK = {
         # Per user: a person or one agent asks a few questions a second at the very most.
         "search": env.rate("RAG_THROTTLE_SEARCH", "120/min"),
         "reindex": env.rate("RAG_THROTTLE_REINDEX", "30/min"),
+        # Failed ones, per name and address: nobody misses their own password so often in an hour, and a guesser gets
+        # through 480 a day, of which a password of eight characters is not afraid.
+        "login": env.rate("RAG_THROTTLE_LOGIN", "20/hour"),
     },
     # Without a proxy in front the client's own address counts, never a header it can change.
     "NUM_PROXIES": env.integer("RAG_NUM_PROXIES", 0, least=0, most=10),

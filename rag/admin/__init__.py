@@ -9,9 +9,11 @@ from rag.admin.projects import ProjectAdmin
 from rag.admin.runs import IndexRunAdmin
 from rag.admin.sessions import SessionAdmin, SessionEventAdmin
 from rag.admin.usage import EmbeddingFailureAdmin, EmbeddingUsageAdmin
+from rag.web.logins import AdminLoginForm
 
 admin.site.site_header = admin.site.site_title = "Project knowledge"
 admin.site.index_title = "Administration"
+admin.site.login_form = AdminLoginForm
 
 __all__ = [
     "ChunkAdmin",

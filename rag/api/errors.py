@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import DataError, InterfaceError, OperationalError, ProgrammingError
@@ -22,6 +22,7 @@ from rag.core.errors import (
     RagError,
     ReindexInProgress,
     SourceUnavailable,
+    TooManyRequests,
     UnsafePath,
 )
 
@@ -46,6 +47,7 @@ class Problem:
 
     status: int
     body: dict[str, Any]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def problem_of(error: BaseException) -> Problem | None:
@@ -70,7 +72,7 @@ def handle(exc: Exception, context: Mapping[str, Any]) -> Response | None:
         set_rollback()
         if problem.status >= 500:
             log.warning("%s: %s", type(exc).__name__, exc)
-        return Response(problem.body, status=problem.status)
+        return Response(problem.body, status=problem.status, headers=dict(problem.headers))
     response = exception_handler(exc, dict(context))
     if response is not None:
         is_invalid = isinstance(exc, ValidationError)
@@ -111,6 +113,8 @@ def _of_rag_error(error: RagError) -> Problem:
         return Problem(409, {"detail": said, "runId": str(error.run_id) or None})
     if isinstance(error, ProjectNotReady):
         return Problem(409, {"detail": said, "state": error.state})
+    if isinstance(error, TooManyRequests):
+        return Problem(429, {"detail": said}, {"Retry-After": str(error.seconds)})
     away = isinstance(error, SourceUnavailable | DatabaseUnavailable | EmbeddingError)
     return Problem(503 if away or error.retryable else 500, {"detail": said})
 

@@ -47,6 +47,17 @@ class ReindexInProgress(RagError):
         self.run_id = run_id
 
 
+class TooManyRequests(RagError):
+    """Too many requests."""
+
+    retryable = True
+
+    def __init__(self, message: str = "", *, seconds: int) -> None:
+        super().__init__(message)
+        #: Until another one is answered.
+        self.seconds = seconds
+
+
 class SourceUnavailable(RagError):
     """The repository is out of reach."""
 

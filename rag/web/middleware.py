@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.utils.html import format_html
 
 from rag.api.errors import problem_of, shown
-from rag.web.security import PAGE_POLICY
+from rag.web.security import PAGE_POLICY, with_headers
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,7 @@ SENTENCES = {
     404: "There is nothing at this address.",
     405: "This method is not allowed here.",
     413: "The request is too large.",
+    429: "Too many requests.",
     500: WENT_WRONG,
 }
 
@@ -64,7 +65,7 @@ class PlainErrors:
             return answer(request, 500, {"detail": WENT_WRONG})
         if problem.status >= 500:
             log.warning("%s %r: %s: %s", request.method, request.path, type(exception).__name__, exception)
-        return answer(request, problem.status, problem.body)
+        return with_headers(answer(request, problem.status, problem.body), problem.headers)
 
 
 def parameter_with_nul(request: HttpRequest) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 
 #: Nothing but our own style sheets and pictures: no script at all, no inline style, no other host, no frame around.
@@ -20,6 +20,13 @@ ADMIN_POLICY = (
 )
 
 View = TypeVar("View", bound=Callable[..., Any])
+
+
+def with_headers(response: HttpResponse, headers: Mapping[str, str]) -> HttpResponse:
+    """The response with these headers too."""
+    for name, value in headers.items():
+        response.headers[name] = value
+    return response
 
 
 def page_security(view: View) -> View:

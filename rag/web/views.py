@@ -13,6 +13,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST, require_safe
 
 from rag.api.projects import projects_of
+from rag.api.throttling import SearchRate, refusal
 from rag.citations import verify
 from rag.core.errors import InvalidInput, ProjectNotReady
 from rag.models import Project, Role
@@ -21,8 +22,9 @@ from rag.web.access import may_reindex, project_page, user_page
 from rag.web.coverage_view import coverage_view
 from rag.web.forms import SearchForm
 from rag.web.hits import cards, session_url
+from rag.web.logins import LoginForm
 from rag.web.reindexing import reindex_and_tell
-from rag.web.security import page_security
+from rag.web.security import page_security, with_headers
 from rag.web.summary import summary_of, with_summary
 from rag.web.transcript import transcript
 from rag.web.verified import verified_citation
@@ -33,6 +35,7 @@ class Login(LoginView):
     """``/login/``."""
 
     template_name = "rag/login.html"
+    authentication_form = LoginForm
     redirect_authenticated_user = True
 
 
@@ -58,7 +61,7 @@ def search_page(request: HttpRequest, *, project: Project, role: Role) -> HttpRe
     """``/projects/{slug}/``: the question, its answer, and the coverage panel."""
     asked = "q" in request.GET
     form = SearchForm(request.GET if asked else None)
-    answer, problem, status = _answer(project, form) if asked else (None, "", 200)
+    answer, problem, status, headers = _answer(request, project, form) if asked else (None, "", 200, {})
     compares = request.GET.get("coverage") == "1"
     context: dict[str, Any] = {
         "project": project,
@@ -73,7 +76,7 @@ def search_page(request: HttpRequest, *, project: Project, role: Role) -> HttpRe
         "may_reindex": may_reindex(role),
     }
     context["summary"] = context["coverage"].summary if compares else summary_of(project)
-    return render(request, "rag/search.html", context, status=status)
+    return with_headers(render(request, "rag/search.html", context, status=status), headers)
 
 
 @require_safe
@@ -109,16 +112,21 @@ def reindex_project(request: HttpRequest, *, project: Project, role: Role) -> Ht
     return redirect("web:search", slug=project.slug)
 
 
-def _answer(project: Project, form: SearchForm) -> tuple[SearchAnswer | None, str, int]:
-    """``(answer, what stands in its place, status)``; what is wrong with a field is added to the form."""
+def _answer(
+    request: HttpRequest, project: Project, form: SearchForm
+) -> tuple[SearchAnswer | None, str, int, dict[str, str]]:
+    """``(answer, what stands in its place, status, headers)``; what is wrong with a field is added to the form."""
+    refused = refusal(SearchRate(), request, "You have asked more often than this server answers one person.")
+    if refused:
+        return None, str(refused), 429, {"Retry-After": str(refused.seconds)}
     if form.is_valid():
         try:
-            return search(project=project, **form.arguments()), "", 200
+            return search(project=project, **form.arguments()), "", 200, {}
         except InvalidInput as error:
             form.refuse(error)
         except ProjectNotReady as error:
-            return None, str(error), 409
-    return None, "", 400
+            return None, str(error), 409, {}
+    return None, "", 400, {}
 
 
 def _more(request: HttpRequest, answer: SearchAnswer | None) -> str:
