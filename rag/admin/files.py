@@ -16,7 +16,7 @@ from rag.web.hits import place_of
 class SourceFileAdmin(ReadOnlyAdmin):
     """What the index knows of each tracked file."""
 
-    list_display = ("shown_path", "scope", "language", "chunk_count", "size", "skip_reason", "project")
+    list_display = ("shown_path", "scope", "language", "chunk_count", "skip_reason", "project")
     list_filter = ("project", "scope", SkippedFilter)
     list_select_related = ("project",)
     search_fields = ("path",)
@@ -27,7 +27,6 @@ class SourceFileAdmin(ReadOnlyAdmin):
         "scope",
         "shown_path",
         "language",
-        "size",
         "chunk_count",
         "skip_reason",
         "fallback",
