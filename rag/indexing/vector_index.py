@@ -79,7 +79,8 @@ class VectorIndex:
     """The index during one run, on the thread's connection: at most set aside once, and then brought back."""
 
     def __init__(self) -> None:
-        self._is_ours = False
+        #: The connection that holds the lock: one that was lost, and made again, holds it no more.
+        self._holder: object = None
 
     def set_aside(self, *, project_id: int, model: str) -> bool:
         """Drop the index when many vectors wait for the swap, and few stand.
@@ -144,23 +145,28 @@ class VectorIndex:
     def leave(self) -> None:
         """Let go of the index as it is, and say so where it is not there: whoever is interrupted builds none."""
         try:
-            if self._is_ours and not _is_valid():
+            if self._holder is not None and not _is_valid():
                 logger.warning(_NOT_BUILT)
         except (DatabaseError, InterfaceError):
             logger.warning(_NOT_BUILT)
         finally:
             self._let_go()
 
+    @property
+    def _is_ours(self) -> bool:
+        return self._holder is not None and self._holder is connection.connection
+
     def _take(self) -> bool:
         if not self._is_ours:
-            ((self._is_ours,),) = rows("SELECT pg_try_advisory_lock(%s, %s)", KEY)
+            ((is_ours,),) = rows("SELECT pg_try_advisory_lock(%s, %s)", KEY)
+            self._holder = connection.connection if is_ours else None
         return self._is_ours
 
     def _let_go(self) -> None:
         if self._is_ours:
-            self._is_ours = False
             with suppress(DatabaseError, InterfaceError):
                 rows("SELECT pg_advisory_unlock(%s, %s)", KEY)
+        self._holder = None
 
 
 def is_being_built(*, using: str = DEFAULT_DB_ALIAS) -> bool:

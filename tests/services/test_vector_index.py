@@ -14,6 +14,7 @@ import pytest
 from django.db import OperationalError, connection, connections
 
 from rag import jobs
+from rag.core.errors import DatabaseUnavailable
 from rag.doctor import plans, schema
 from rag.doctor.findings import Severity
 from rag.indexing import reindex, retention, vector_index
@@ -172,6 +173,27 @@ def test_a_run_that_fails_brings_the_index_back(
     with pytest.raises(RuntimeError):
         reindex(project=made)
     assert index_is() == "valid"
+
+
+def test_a_run_whose_connection_is_lost_brings_the_index_back(
+    project: MakeProject, ollama: OllamaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, create = project(PAGES), vector_index._create
+    is_locked: list[bool] = []
+
+    def build(*settings: Any) -> None:
+        is_locked.append(vector_index.is_being_built())
+        create(*settings)
+
+    def lose(*_: Any, **__: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    monkeypatch.setattr("rag.indexing.work.publish", lose)
+    monkeypatch.setattr(vector_index, "_create", build)
+    with pytest.raises(DatabaseUnavailable):
+        reindex(project=made)
+    assert (index_is(), is_locked, vector_index.is_being_built()) == ("valid", [True], False)
 
 
 def test_an_interrupt_while_the_index_is_built_is_no_failure_of_the_run(
