@@ -158,12 +158,19 @@ class GitSource:
                 yield FileEntry(path, scope, blob, reason)
 
     def read(self, entries: Iterable[FileEntry]) -> Iterator[FileText | FileEntry]:
-        """The text of each entry, one at a time; the entry with its reason where there is none to be indexed."""
-        rest = iter(entries)
+        """The text of each entry, one at a time; the entry with its reason where there is none to be indexed.
+
+        Raises ``SourceUnavailable`` at the end where the repository has gone meanwhile: its objects are missing then.
+        """
+        rest, is_missing = iter(entries), False
         while some := list(islice(rest, MOST_AHEAD)):
             self._repository.ask_ahead([entry.blob for entry in some if _is_to_read(entry)])
             for entry in some:
-                yield self._read_one(entry)
+                found = self._read_one(entry)
+                is_missing = is_missing or (isinstance(found, FileEntry) and found.reason == MISSING)
+                yield found
+        if is_missing:
+            self._repository.check(self.commit)
 
     def _read_one(self, entry: FileEntry) -> FileText | FileEntry:
         if not _is_to_read(entry):

@@ -12,8 +12,10 @@ from typing import IO
 
 from rag.sources.git_process import start_git, stop_git, unavailable
 
-#: Objects asked for ahead: their names (65 bytes each) fit into a pipe, however long git waits for its reader.
-MOST_AHEAD = 500
+#: Objects asked for ahead: their names (65 bytes each) fit into the smallest pipe (4096 bytes, which Linux gives a user
+#: who has a thousand others open), however long git waits for its reader; else each would wait for the other for ever.
+#: 500 are not read faster.
+MOST_AHEAD = 60
 
 #: Bytes of git's complaints that are looked at.
 _COMPLAINT = 1 << 18

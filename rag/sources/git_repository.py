@@ -134,6 +134,12 @@ class GitRepository:
         found = self._objects.read(_full_id(blob), limit=limit)
         return None if found is None else found[1]
 
+    def check(self, commit: str) -> None:
+        """Raise ``SourceUnavailable`` when the commit cannot be read any more, by a git that remembers nothing."""
+        answer = self._run("cat-file", "-e", f"{_full_id(commit)}^{{commit}}")
+        if answer.returncode:
+            raise unavailable(answer.stderr, self.path)
+
     def ask_ahead(self, blobs: Sequence[str]) -> None:
         """Ask for objects that ``read_blob`` will be asked for next, in this order; at most ``MOST_AHEAD``."""
         self._objects.ask_ahead([_full_id(blob) for blob in blobs])

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
+import shutil
 import subprocess
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rag.core.errors import SourceRefused, SourceUnavailable, UnsafePath
 from rag.core.types import Scope
+from rag.sources import git_objects
 from rag.sources.git import (
     MISSING,
     DubiousOwnership,
@@ -25,6 +30,7 @@ from rag.sources.git import (
     decode,
 )
 from rag.sources.git_objects import MOST_AHEAD
+from rag.sources.git_process import start_git
 from tests.conftest import Git, MakeRepository
 
 LIMIT = 1 << 20
@@ -234,12 +240,55 @@ def test_fifty_repositories_leave_no_process_behind(make_repository: MakeReposit
 
 def test_many_files_are_read_in_order_whatever_happens_to_some(make_repository: MakeRepository, git: Git) -> None:
     files = {f"docs/{number:04}.md": f"page {number}" for number in range(2 * MOST_AHEAD + 100)}
-    path = make_repository(files | {"docs/0007.md": "x" * 200, "docs/0600.md": "y" * 200, "docs/0601.md": "z" * 200})
-    lost = git(path, "rev-parse", "HEAD:docs/0300.md")
+    path = make_repository(files | {"docs/0007.md": "x" * 200, "docs/0090.md": "y" * 200, "docs/0091.md": "z" * 200})
+    lost = git(path, "rev-parse", "HEAD:docs/0130.md")
     (path / ".git/objects" / lost[:2] / lost[2:]).unlink()
     found = texts(path, limit=100)
-    large = dict.fromkeys(("docs/0007.md", "docs/0600.md", "docs/0601.md"), "larger than 100 bytes")
-    assert found == files | large | {"docs/0300.md": MISSING}
+    large = dict.fromkeys(("docs/0007.md", "docs/0090.md", "docs/0091.md"), "larger than 100 bytes")
+    assert found == files | large | {"docs/0130.md": MISSING}
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="only Linux makes pipes smaller")
+def test_git_and_its_reader_do_not_wait_for_each_other_with_the_smallest_pipes(
+    tmp_path: Path, git: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = start_git(*arguments, **options)
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4096)
+        deadlines.append(threading.Timer(20, process.kill))
+        deadlines[-1].start()
+        return process
+
+    deadlines: list[threading.Timer] = []
+    monkeypatch.setattr(git_objects, "start_git", start)
+    # The longer ids.
+    git(tmp_path, "init", "--quiet", "--object-format=sha256")
+    files = {f"docs/{number:04}.md": f"{number} " * 4000 for number in range(2 * MOST_AHEAD)}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "--message", "pages")
+    try:
+        assert texts(tmp_path, limit=1 << 20) == files
+    finally:
+        for deadline in deadlines:
+            deadline.cancel()
+
+
+def test_a_repository_that_goes_away_while_it_is_read_is_no_repository_of_missing_files(
+    make_repository: MakeRepository,
+) -> None:
+    path = make_repository({f"docs/{number:04}.md": f"page {number}" for number in range(3 * MOST_AHEAD)})
+    with GitRepository(path) as repository:
+        source = GitSource(repository, repository.resolve().id, max_file_bytes=LIMIT)
+        reading = source.read(list(source.entries()))
+        next(reading)
+        shutil.rmtree(path / ".git")
+        with pytest.raises(SourceUnavailable, match="git cannot read"):
+            list(reading)
 
 
 def test_what_was_asked_ahead_is_not_taken_for_something_else(make_repository: MakeRepository, git: Git) -> None:
