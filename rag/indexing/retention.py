@@ -58,12 +58,12 @@ def _expire_retired(project: Project) -> None:
 
 def _put_in_order(*, changed: int, dead: int, embedded: int) -> None:
     with connection.cursor() as cursor:
-        # Locked is the table while another run builds the vector index: an ANALYZE that waited for that would be what
-        # the build waits for, a deadlock, and the build begin again. Who builds puts things in order afterwards.
         # What a bulk insert leaves in GIN's pending list would be read by every search until it is merged.
         cursor.execute("SELECT gin_clean_pending_list('rag_chunk_search_vector')")
         cursor.execute(_SIZE)
         (size,) = cursor.fetchone()
+        # The table is locked while another run builds the vector index. That waits for an ANALYZE which waits for it: a
+        # deadlock, and the build begins again. So both are skipped then, and left to autovacuum.
         if dead >= LARGE_CHANGE and dead >= DEAD_SHARE * size:
             cursor.execute("VACUUM (SKIP_LOCKED) rag_chunk")
         if changed >= STALE_CHANGE + STALE_SHARE * size:

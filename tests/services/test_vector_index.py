@@ -256,6 +256,21 @@ def test_a_build_ends_when_the_process_is_about_to(db: None) -> None:
     assert settings_of_the_connection() == before
 
 
+def test_a_run_whose_process_is_about_to_end_is_done_without_the_index(
+    project: MakeProject, ollama: OllamaServer
+) -> None:
+    made, phases = project(PAGES), []
+    reindex(project=made)
+    drop_index()
+    with open_transaction():
+        run = reindex(
+            project=made,
+            watcher=lambda phase, done, total: phases.append(phase),
+            should_stop=lambda: PHASE in phases,
+        )
+    assert (run.state, index_is() == "valid", vector_index.is_being_built()) == ("succeeded", False, False)
+
+
 def test_a_worker_that_builds_stops_within_seconds(db: None, manage: Manage) -> None:
     drop_index()
     with open_transaction():
