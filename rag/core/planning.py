@@ -7,7 +7,6 @@ position, so an edit above a chunk moves its lines and keeps its id, its vector 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,16 +16,13 @@ from typing import Any, Protocol
 from uuid import UUID, uuid5
 
 from rag.core.bm25 import field_weights
-from rag.core.code_words import code_words
+from rag.core.code_words import code_as_language, code_words, without_package
 from rag.core.terms import chunk_terms, count_words, phrase_terms
 from rag.core.types import ChunkData, Passage, Scope
 
 #: Our namespace for chunk ids: version 5 of the DNS namespace and ``chunks.ragproject.invalid``. Never change it: every
 #: saved citation holds ids made with it.
 CHUNK_NAMESPACE = UUID("c9a9acd5-8337-523f-8eba-2f6c9b7a8b73")
-
-#: A line that names the package or namespace of what follows (Go, Java, Kotlin, Scala; PHP, C#, C++).
-_PACKAGE_CLAUSE = re.compile(r"^[ \t]*(?:package|namespace)[ \t].*(?:\n|\Z)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +192,10 @@ def content_hash(text: str) -> str:
 def embedding_text(chunk: Embeddable) -> str:
     """The text that is embedded for a chunk, without the model's prefix; what is shown is the content alone.
 
-    Documents: title, heading trail, content. Sessions: title, content. A symbol of code: path without its ending, name,
-    signature and content as words (``code_words``), with the enclosing declarations as they are written, and without
-    package clauses, which every function of a file shares. Other code (what stands between the symbols of a file, and
-    files cut by size): path and content as written. ADR 16 has the figures.
+    Documents: title, heading trail, content. Sessions: title, content. A symbol of code: path without its ending and
+    name as words, the enclosing declarations as they are written, the signature where the content does not hold it, and
+    the content with its comments as language and the rest as words (``code_as_language``). Other code (what stands
+    between the symbols of a file, and files cut by size): path and content as written. ADR 16 has the figures.
     """
     content = chunk.content
     if chunk.scope != Scope.CODE:
@@ -212,10 +208,11 @@ def embedding_text(chunk: Embeddable) -> str:
         above = [
             phrase_terms(str(path.with_suffix("")) if path.suffix else str(path)),
             phrase_terms(chunk.symbol),
-            code_words(chunk.signature),
-            _PACKAGE_CLAUSE.sub("", chunk.context),
+            without_package(chunk.context),
+            # A later piece of a long symbol.
+            "" if chunk.signature in content else code_words(chunk.signature),
         ]
-        content = code_words(_PACKAGE_CLAUSE.sub("", content)) or content
+        content = code_as_language(content) or content
     header = "\n".join(line for line in above if line.strip())
     return f"{header}\n\n{content}" if header else content
 

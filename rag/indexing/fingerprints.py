@@ -12,7 +12,7 @@ from rag.models import Project
 
 #: Raise it when the chunkers cut the same text otherwise than before, or when a chunk gets other titles or another text
 #: to embed.
-CHUNKING_VERSION = 5
+CHUNKING_VERSION = 6
 
 #: Raise it when the same tree may give other files than before (rules of paths and names; languages are counted by
 #: themselves).

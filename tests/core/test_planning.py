@@ -129,7 +129,7 @@ def test_code_is_embedded_with_its_path_and_its_names_in_words() -> None:
         path="app/guard.go",
         scope=Scope.CODE,
     )
-    assert embedding_text(chunk) == "app guard\nsafe join\nsafe join root\n\nsafe join root filepath join root"
+    assert embedding_text(chunk) == "app guard\nsafe join\n\nsafe join root filepath join root"
     assert chunk.embedding_hash == content_hash(embedding_text(chunk))
 
 
@@ -140,7 +140,24 @@ def test_code_is_embedded_with_the_class_around_it_but_not_with_its_package() ->
         path="Guard.java",
         scope=Scope.CODE,
     )
-    assert embedding_text(chunk) == "guard\nguard fits\nfits\nclass Guard\n\nfits"
+    assert embedding_text(chunk) == "guard\nguard fits\nclass Guard\n\nboolean fits"
+
+
+def test_a_later_piece_of_a_long_symbol_is_embedded_with_its_signature() -> None:
+    (chunk,) = chunks(
+        passage("\treturn filepath.Join(root)\n}", symbol="safeJoin", signature="func safeJoin(root string)"),
+        path="app/guard.go",
+        scope=Scope.CODE,
+    )
+    assert embedding_text(chunk) == "app guard\nsafe join\nsafe join root\n\nfilepath join root"
+
+
+def test_the_comments_of_a_symbol_are_embedded_as_they_are_written() -> None:
+    text = "// The package of files must not leave its root.\nfunc safeJoin(root string) {}"
+    (chunk,) = chunks(
+        passage(text, symbol="safeJoin", signature="func safeJoin(root string)"), path="guard.go", scope=Scope.CODE
+    )
+    assert embedding_text(chunk) == "guard\nsafe join\n\nThe package of files must not leave its root.\nsafe join root"
 
 
 def test_a_symbol_without_a_word_is_embedded_as_it_is() -> None:
@@ -156,7 +173,7 @@ def test_code_outside_symbols_is_embedded_as_written_below_its_path() -> None:
 def test_a_comment_in_a_script_without_spaces_is_embedded_as_it_is_written() -> None:
     text = "// 检查文件路径\nfunc isSafe() {}"
     (chunk,) = chunks(passage(text, symbol="isSafe"), path="a.go", scope=Scope.CODE)
-    assert embedding_text(chunk) == "a\nis safe\n\n检查文件路径 safe"
+    assert embedding_text(chunk) == "a\nis safe\n\n检查文件路径\nis safe"
 
 
 def test_a_passage_with_nothing_above_is_embedded_alone() -> None:
