@@ -234,6 +234,9 @@ LOGGING = {
     "formatters": {"plain": {"format": "{levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": log_level},
-    # Django warns here of every 4xx: a wrong password or address is no fault of the server. A 5xx is an error.
-    "loggers": {"django.request": {"level": "ERROR" if log_level == "WARNING" else log_level}},
+    # Django tells here of every 4xx: a wrong password, address or Host is no fault of the server. A 5xx is an error.
+    "loggers": {
+        "django.request": {"level": "ERROR" if log_level == "WARNING" else log_level},
+        "django.security.DisallowedHost": {"level": "CRITICAL" if log_level == "WARNING" else log_level},
+    },
 }

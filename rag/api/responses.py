@@ -90,6 +90,12 @@ class SearchAnswer(serializers.Serializer[Any]):
     vectorAvailable = serializers.BooleanField()
     vectorUnavailableReason = serializers.CharField(allow_null=True)
     lexicalAvailable = serializers.BooleanField()
+    notEmbedded = serializers.IntegerField(
+        help_text="Passages of the searched scopes that have no vector yet and were found by words alone; up to 10000."
+    )
+    notIndexed = serializers.ListField(
+        child=serializers.ChoiceField(choices=SCOPES), help_text="Searched scopes that were never indexed."
+    )
     profile = FusionProfile()
     tookMs = serializers.FloatField()
     hits = Hit(many=True)

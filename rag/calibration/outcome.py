@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 def profile_name(calibration: Calibration) -> str:
     """What answers say of where their profile comes from."""
+    decided = (calibration.weighted, calibration.rrf, calibration.lexical_thresholds.by_questions or None)
+    if all(part is None for part in decided):
+        return (
+            f"calibrated on general questions, {calibration.answerable} of its own being too few ({calibration.model})"
+        )
     return f"calibrated on {calibration.answerable} questions ({calibration.model})"
 
 

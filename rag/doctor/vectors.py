@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rag.core.errors import InvalidInput
 from rag.doctor.findings import Check, Finding, Needs, Subject, ok, warning
+from rag.indexing.lock import is_locked
 from rag.models import EmbeddingFailure, Project, ProjectState
 from rag.provider import current_model
 
@@ -48,7 +49,9 @@ def _of_project(subject: Subject, project: Project, model: str) -> Iterator[Find
     missing = total - sum(embedded.values()) - (failed[0] if failed else 0)
     if missing > 0:
         message = f"{slug}: {missing} of {total} chunks have no vector; they are found by their words alone."
-        yield warning(CHECK, message, f"manage.py reindex {slug}", project=slug)
+        is_running = is_locked(project.pk, using=subject.using)
+        remedy = "Wait for the reindex that is in progress." if is_running else f"manage.py reindex {slug}"
+        yield warning(CHECK, message, remedy, project=slug)
     if len(embedded) == 1 and embedded.get(model) == total:
         yield ok(CHECK, f"{slug}: all {total} chunks have a vector of {model}.", project=slug)
 

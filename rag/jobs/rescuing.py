@@ -50,16 +50,17 @@ def rescue(*, should_stop: Callable[[], bool] | None = None) -> int:
 
 
 def rescue_runs() -> int:
-    """Let others go on with what dead workers had begun, and give lost queued runs a new job; returns how many."""
+    """Let others go on with what dead workers had begun, and give lost queued runs a new job; returns how many.
+
+    A command's run that died is closed, and left to whoever called it.
+    """
     found = 0
     # Rows before locks: a run ends before its lock is free, so who is running without a lock then is dead.
     running = list(IndexRun.objects.filter(state=RunState.RUNNING).select_related("project"))
     locked = locked_projects() if running else frozenset()
     for run in running:
-        if run.project_id not in locked and _close_dead(run):
-            found += 1
-            if run.job_id is not None:
-                go_on(run, died=True)
+        if run.project_id not in locked and _close_dead(run) and run.job_id is not None:
+            found += go_on(run, died=True)
     for run in IndexRun.objects.filter(state=RunState.QUEUED):
         with transaction.atomic():
             queued = IndexRun.objects.select_for_update(no_key=True, skip_locked=True).filter(

@@ -45,6 +45,8 @@ def notes(answer: SearchAnswer) -> Iterator[str]:
         yield f"Lexical search only: {answer.vector_unavailable_reason}"
     if not answer.lexical_available:
         yield "Vector search only: the question has no word that is not a stop word."
+    if answer.vector_unavailable_reason != NOTHING_INDEXED:
+        yield from answer.gaps.notes()
 
 
 def citation(hit: Hit) -> str:

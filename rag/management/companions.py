@@ -54,6 +54,11 @@ class Companions:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether what ends now was told to."""
+        return self._stopping.is_set()
+
     def start(self, *arguments: str, log: Path) -> subprocess.Popen[bytes]:
         """Start the program with these arguments and this process's environment; its output goes to ``log``."""
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -167,6 +172,8 @@ def start_background_work(companions: Companions, *, slug: str, log: Path, say: 
         code = process.wait()
         if code == 0:
             say("Meanwhile", "everything is indexed.")
+        elif code < 0 and not companions.is_stopping:
+            say("Meanwhile", f"the reindex {_end(code)}; it goes on with: manage.py reindex {slug}")
         elif code > 0 and code != INTERRUPTED:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
             say("Meanwhile", f"the reindex ended with a gap: {(last or ['see the log'])[0].removeprefix('Error: ')}")

@@ -80,6 +80,12 @@ SEARCH_ANSWER = _object(
         "vectorAvailable": {"type": "boolean", "description": "false: the answer rests on words alone."},
         "vectorUnavailableReason": _or_null(_TEXT),
         "lexicalAvailable": _FLAG,
+        "notEmbedded": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Passages of the searched scopes that have no vector yet: found by words alone.",
+        },
+        "notIndexed": {"type": "array", "items": _SCOPE, "description": "Searched scopes that were never indexed."},
         "profile": _object(
             {
                 "name": _TEXT,

@@ -9,6 +9,7 @@ from uuid import UUID
 from rag.core.fusion import FusionProfile
 from rag.core.origins import origin_json
 from rag.core.types import Origin, Scope
+from rag.search.gaps import Gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class SearchAnswer:
     vector_available: bool
     vector_unavailable_reason: str | None
     lexical_available: bool
+    #: What of the searched scopes could not be looked at.
+    gaps: Gaps
     took_ms: float
     hits: tuple[Hit, ...]
 
@@ -56,6 +59,8 @@ def answer_json(answer: SearchAnswer) -> dict[str, Any]:
         "vectorAvailable": answer.vector_available,
         "vectorUnavailableReason": answer.vector_unavailable_reason,
         "lexicalAvailable": answer.lexical_available,
+        "notEmbedded": answer.gaps.not_embedded,
+        "notIndexed": [str(scope) for scope in answer.gaps.not_indexed],
         "profile": {
             "name": profile.name,
             "weights": {"vector": profile.vector_weight, "lexical": profile.lexical_weight},

@@ -20,6 +20,7 @@ from rag.provider import meter, service_for
 from rag.search.answer import SearchAnswer
 from rag.search.code import code_profile, question_languages, rank_code
 from rag.search.connections import give_back_pooled
+from rag.search.gaps import find_gaps
 from rag.search.hits import StoredChunk, build_hit, read_chunks
 from rag.search.profiles import fusion_profile
 from rag.search.question import DEFAULT_LIMIT, Question, ask
@@ -61,6 +62,7 @@ def search(
     with snapshot(using):
         found = look_up(asked, project=project, lexical=lexical, using=using)
         arranged = arrange(project, question, found, using=using)
+        gaps = find_gaps(question, model=asked.model if found.vector_available else None, using=using)
         hits = [
             build_hit(chunk, one, project=project, question=question.parsed, using=using)
             for chunk, one in arranged.hits()
@@ -73,6 +75,7 @@ def search(
         vector_available=found.vector_available,
         vector_unavailable_reason=None if found.vector_available else found.reason,
         lexical_available=found.lexical_available,
+        gaps=gaps,
         took_ms=(time.perf_counter() - started) * 1000,
         hits=tuple(hits),
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rag.management.companions import Companions, Restarts
+from rag.management.companions import Companions, Restarts, start_background_work
 from tests.interfaces.commands import MANAGE
 
 #: Short sleeps: a signal that comes just before a long one is noticed only after it.
@@ -131,3 +131,26 @@ def test_a_command_that_ends_during_the_pause_starts_nothing_more(tmp_path: Path
 def test_the_pause_before_a_restart_grows_and_has_a_bound() -> None:
     restarts = Restarts()
     assert [restarts.pause(number) for number in range(1, restarts.most + 1)] == [1, 2, 4, 8, 16, 30]
+
+
+def test_a_background_reindex_that_was_killed_is_told_and_how_to_go_on(tmp_path: Path) -> None:
+    said: list[str] = []
+    die = "import os, sys, time\nif sys.argv[1] == 'reindex': os.kill(os.getpid(), 9)\nwhile True: time.sleep(0.01)"
+    with Companions([sys.executable, "-c", die]) as companions:
+        start_background_work(companions, slug="demo", log=tmp_path / "log", say=lambda _, text: said.append(text))
+        eventually(lambda: len(said) > 1)
+    assert said[1:] == ["the reindex was ended by SIGKILL; it goes on with: manage.py reindex demo"]
+
+
+def test_a_background_reindex_that_ends_with_the_server_is_not_reported(tmp_path: Path) -> None:
+    said: list[str] = []
+    stays = (
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        "print('started', flush=True)\nwhile True: time.sleep(0.01)"
+    )
+    with Companions([sys.executable, "-c", stays]) as companions:
+        start_background_work(companions, slug="demo", log=tmp_path / "log", say=lambda _, text: said.append(text))
+        started(tmp_path / "log")
+        started(tmp_path / "worker.log")
+    time.sleep(0.2)
+    assert len(said) == 1

@@ -279,7 +279,7 @@ def test_a_living_run_is_left_alone(project: MakeProject) -> None:
 
 def test_a_command_that_died_is_closed_and_not_repeated(project: MakeProject) -> None:
     run = IndexRun.objects.create(project=project(FILES), state="running")
-    assert jobs.rescue() == 1
+    assert jobs.rescue() == 0
     run.refresh_from_db()
     assert run.state == "interrupted"
     assert not IndexRun.objects.filter(state="queued").exists()

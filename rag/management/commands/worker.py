@@ -143,7 +143,7 @@ def _rescue(should_stop: Callable[[], bool]) -> None:
     try:
         found = jobs.rescue(should_stop=should_stop)
         if found:
-            logger.warning("%d reindexes of lost workers are queued again", found)
+            logger.warning("Reindexes of lost workers that are queued again: %d", found)
     except DatabaseError as error:
         logger.info("Looking for lost runs failed: %s", one_line(str(error)))
     finally:
