@@ -67,6 +67,8 @@ def test_the_log_tells_of_the_servers_failures_and_of_callers_only_when_asked(le
         "import django; django.setup()\n"
         "from django.http import HttpResponse; from django.utils.log import log_response\n"
         "for status in (404, 500): log_response(str(status), response=HttpResponse(status=status))\n"
+        "from django.test import Client\n"
+        "assert Client(HTTP_HOST='evil').get('/healthz').status_code == 400\n"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "ragproject.settings", "DJANGO_LOG_LEVEL": level}
     done = subprocess.run(
@@ -74,4 +76,5 @@ def test_the_log_tells_of_the_servers_failures_and_of_callers_only_when_asked(le
     )
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if "django.request" in line]
-    assert [line.rpartition(" ")[2] for line in lines] == told
+    assert [line.rpartition(" ")[2] for line in lines if line.endswith(("404", "500"))] == told
+    assert ("evil" in done.stderr) == ("404" in told)

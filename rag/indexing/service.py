@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import InterfaceError, OperationalError
@@ -67,7 +68,17 @@ def reindex(
             run = begin(project, request, trigger=trigger, requested_by=requested_by, run=run, lock=lock)
             progress = Progress(run, lock=lock, watcher=watcher, should_stop=should_stop)
             with Staging(project_id=project.pk, scopes=request.scopes) as staging:
-                _carry_out(project, request, run, lock, progress, staging, vector_index)
+                work = partial(
+                    carry_out,
+                    project=project,
+                    request=request,
+                    run=run,
+                    lock=lock,
+                    progress=progress,
+                    staging=staging,
+                    vector_index=vector_index,
+                )
+                _settled(run, work)
     except (KeyboardInterrupt, SystemExit):
         vector_index.leave()
         raise
@@ -94,25 +105,10 @@ def reindex(
     return run
 
 
-def _carry_out(
-    project: Project,
-    request: Request,
-    run: IndexRun,
-    lock: ProjectLock,
-    progress: Progress,
-    staging: Staging,
-    vector_index: VectorIndex,
-) -> None:
+def _settled(run: IndexRun, work: Callable[[], None]) -> None:
+    """Do the run's work; however that ends, the run's row says so."""
     try:
-        carry_out(
-            project=project,
-            request=request,
-            run=run,
-            lock=lock,
-            progress=progress,
-            staging=staging,
-            vector_index=vector_index,
-        )
+        work()
     except Cancelled:
         settle(run, RunState.CANCELLED, "Cancelled; the index is as it was.")
     except Stopped as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connection
+
+from rag.indexing.tables import execute, rows
 
 #: Seconds between two looks for a wish to stop.
 _LOOK = 0.05
@@ -41,24 +42,11 @@ def cancelled_when(should_stop: Callable[[], bool] | None) -> Iterator[None]:
 def settings(**values: str) -> Iterator[None]:
     """PostgreSQL's settings for some statements that cannot be in a transaction."""
     for name, value in values.items():
-        rows("SELECT set_config(%s, %s, false)", [name, value])
+        rows("SELECT set_config(%(name)s, %(value)s, false)", {"name": name, "value": value})
     try:
         yield
     finally:
         # A connection that was lost has no settings any more.
         with suppress(DatabaseError, InterfaceError):
             for name in values:
-                execute(f"RESET {name}")
-
-
-def execute(statement: str) -> None:
-    """Carry out a statement without rows or parameters."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-
-
-def rows(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """The rows of a statement."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return list(cursor.fetchall())
+                execute(f"RESET {name}", {})

@@ -16,8 +16,9 @@ from rag.indexing import postings, tables
 from rag.indexing.progress import Progress
 from rag.indexing.staging import Staging
 from rag.indexing.vector_counts import SwapCounts, missing_vectors
-from rag.indexing.vectors import BY_HASH, MISSING
+from rag.indexing.vectors import BY_HASH
 from rag.models import ScopeIndex
+from rag.models.chunks import MISSING
 
 #: Chunks per statement: between two of them progress is told and a wish to stop is heard.
 INSERT_BATCH = 2000

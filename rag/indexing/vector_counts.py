@@ -8,7 +8,7 @@ from typing import Any
 
 from rag.core.types import Scope
 from rag.indexing import tables
-from rag.indexing.vectors import MISSING
+from rag.models.chunks import MISSING
 
 _MISSING_COUNT = f"SELECT count(*) FROM rag_chunk WHERE project_id = %(project)s AND {MISSING}"
 

@@ -18,7 +18,8 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, Operation
 from rag.core.profiles import EMBEDDING_DIMENSIONS
 from rag.indexing.lock import LOCK_SPACE
 from rag.indexing.progress import Watcher
-from rag.indexing.statements import cancelled_when, execute, rows, settings
+from rag.indexing.statements import cancelled_when, settings
+from rag.indexing.tables import execute, rows
 from rag.models import Chunk
 from rag.models.chunks import VECTOR_INDEX
 
@@ -56,15 +57,16 @@ _NOT_BUILT = "The vector index is not built: until a worker or a reindex does, l
 
 #: Key of the advisory lock of whoever has taken the index away or builds it.
 KEY = (LOCK_SPACE + 2, 0)
+_LOCK = dict(zip(("space", "key"), KEY, strict=True))
 
 _HELD = """
 SELECT EXISTS (
     SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND (classid, objid) = (%s, %s)
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 """
-_LOADED = "SELECT count(*) FROM rag_computedvector WHERE project_id = %s AND model = %s"
+_LOADED = "SELECT count(*) FROM rag_computedvector WHERE project_id = %(project)s AND model = %(model)s"
 # Counted no further than it matters.
-_STANDING = "SELECT count(*) FROM (SELECT FROM rag_chunk WHERE embedding IS NOT NULL LIMIT %s) standing"
+_STANDING = "SELECT count(*) FROM (SELECT FROM rag_chunk WHERE embedding IS NOT NULL LIMIT %(most)s) standing"
 # Each transaction (the name is never used again) that has locked the table, be it for reading.
 _USERS = """
 SELECT virtualtransaction FROM pg_locks
@@ -72,7 +74,7 @@ WHERE locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid(
   AND relation = to_regclass('rag_chunk')
   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 """
-_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)"
+_VALID = "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%(index)s)"
 
 
 class VectorIndex:
@@ -89,11 +91,11 @@ class VectorIndex:
         """
         if connection.in_atomic_block:
             return False
-        ((loaded,),) = rows(_LOADED, [project_id, model])
+        ((loaded,),) = rows(_LOADED, {"project": project_id, "model": model})
         if loaded < LARGE_LOAD:
             return False
         most = min(loaded * STANDING_SHARE, MOST_STANDING)
-        ((standing,),) = rows(_STANDING, [most + 1])
+        ((standing,),) = rows(_STANDING, {"most": most + 1})
         if standing > most or not self._take():
             return False
         # PostgreSQL marks the index as invalid before it waits for those who use the table, and leaves it so when they
@@ -103,7 +105,7 @@ class VectorIndex:
             return False
         try:
             with settings(lock_timeout=f"{_REMOVE_PATIENCE:g}s"):
-                execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
+                execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}", {})
         except DatabaseError:
             logger.info("The vector index stays for a large load", exc_info=True)
             return False
@@ -122,7 +124,7 @@ class VectorIndex:
             if _is_valid() or not self._take() or _is_valid():
                 return True
             is_missing = True
-            ((count,),) = rows(_STANDING, [None])
+            ((count,),) = rows(_STANDING, {"most": None})
             if watch is not None:
                 watch(PHASE, 0, count)
             _build(count, should_stop)
@@ -158,14 +160,14 @@ class VectorIndex:
 
     def _take(self) -> bool:
         if not self._is_ours:
-            ((is_ours,),) = rows("SELECT pg_try_advisory_lock(%s, %s)", KEY)
+            ((is_ours,),) = rows("SELECT pg_try_advisory_lock(%(space)s, %(key)s)", _LOCK)
             self._holder = connection.connection if is_ours else None
         return self._is_ours
 
     def _let_go(self) -> None:
         if self._is_ours:
             with suppress(DatabaseError, InterfaceError):
-                rows("SELECT pg_advisory_unlock(%s, %s)", KEY)
+                rows("SELECT pg_advisory_unlock(%(space)s, %(key)s)", _LOCK)
         self._holder = None
 
 
@@ -177,22 +179,22 @@ def is_being_built(*, using: str = DEFAULT_DB_ALIAS) -> bool:
 
 
 def _is_valid() -> bool:
-    return rows(_VALID, [VECTOR_INDEX]) == [(True,)]
+    return rows(_VALID, {"index": VECTOR_INDEX}) == [(True,)]
 
 
 def _await_users() -> bool:
     """Wait until nobody uses the table who does now; False when that takes too long."""
     deadline = time.monotonic() + _REMOVE_PATIENCE
-    users = set(rows(_USERS, []))
+    users = set(rows(_USERS, {}))
     while users and time.monotonic() < deadline:
         time.sleep(_LOOK)
-        users &= set(rows(_USERS, []))
+        users &= set(rows(_USERS, {}))
     return not users
 
 
 def _build(count: int, should_stop: Callable[[], bool] | None) -> None:
     memory = min(count * (EMBEDDING_DIMENSIONS * 4 + _ROW_BYTES), _MOST_MEMORY) >> 10
-    ((has,),) = rows("SELECT pg_size_bytes(current_setting('maintenance_work_mem')) >> 10", [])
+    ((has,),) = rows("SELECT pg_size_bytes(current_setting('maintenance_work_mem')) >> 10", {})
     patience = f"{_BUILD_PATIENCE:g}s"
     limits = {"maintenance_work_mem": f"{max(memory, has)}kB", "lock_timeout": patience}
     for attempt in range(1, _ATTEMPTS + 1):
@@ -212,7 +214,7 @@ def _create(limits: dict[str, str], should_stop: Callable[[], bool] | None) -> N
     (index,) = (index for index in Chunk._meta.indexes if index.name == VECTOR_INDEX)
     with settings(**limits), cancelled_when(should_stop):
         # What a build that failed has left.
-        execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}")
+        execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}", {})
         with connection.schema_editor(atomic=False) as editor:
             editor.execute(index.create_sql(Chunk, editor, concurrently=True), params=None)
 

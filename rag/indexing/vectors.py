@@ -24,6 +24,7 @@ from rag.indexing import tables
 from rag.indexing.progress import Progress
 from rag.indexing.staging import Staging
 from rag.models import EmbeddingFailure, Project
+from rag.models.chunks import MISSING
 from rag.provider import meter
 
 # Every text of the run that has no vector of the model yet: of staged chunks, and of chunks that stay.
@@ -40,8 +41,6 @@ _NOT_STAGED = """
 # The model of a chunk that is found by the hash of its text. An expression, lest a planner without statistics looks
 # chunks up by the model's name, and reads the whole project for every text.
 BY_HASH = "(h.embedding_model || '')"
-# Two ranges of the index on the model's name instead of "is not": rows without a vector have an empty name.
-MISSING = "(embedding_model < %(model)s OR embedding_model > %(model)s)"
 
 _WANTED = """
 SELECT text_hash, chunk_id, is_staged FROM ({texts}) texts

@@ -18,6 +18,9 @@ from rag.models.sessions import Session, SessionEvent
 #: The operator class of the HNSW index; ``rag.retrievers.vector`` orders by its operator ``<=>``.
 COSINE_OPCLASS = "vector_cosine_ops"
 VECTOR_INDEX = "rag_chunk_embedding"
+#: SQL: the row has no vector of ``model``. Two ranges of the index on the model's name instead of "is not"; rows
+#: without any vector have an empty name.
+MISSING = "(embedding_model < %(model)s OR embedding_model > %(model)s)"
 
 
 class ScopeName(models.TextChoices):

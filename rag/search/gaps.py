@@ -9,17 +9,18 @@ from typing import Any
 from django.db import connections
 
 from rag.core.types import Scope
+from rag.models.chunks import MISSING
 from rag.search.question import Question
 
 #: Passages without a vector are counted up to here: more says nothing more, and counting them would delay the answer.
 MOST_COUNTED = 10_000
 
-# The two ranges of the index beside the model's own name; a scope has a row once a run has looked at it.
-_GAPS = """
+# A scope has a row once a run has looked at it.
+_GAPS = f"""
 SELECT
     (SELECT count(*) FROM (
         SELECT FROM rag_chunk WHERE project_id = %(project)s AND scope = ANY(%(scopes)s)
-            AND (embedding_model < %(model)s OR embedding_model > %(model)s) LIMIT %(most)s) missing),
+            AND {MISSING} LIMIT %(most)s) missing),
     ARRAY(SELECT scope FROM rag_scopeindex WHERE project_id = %(project)s),
     EXISTS (SELECT FROM rag_session WHERE project_id = %(project)s)
 """

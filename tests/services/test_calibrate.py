@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 
 from rag.calibration import calibrate, calibrate_by_noise, calibration_json
 from rag.calibration import thresholds as thresholds_module
+from rag.calibration.outcome import profile_name
 from rag.core.errors import InvalidInput, ProjectNotReady
 from rag.evaluation import read_questions
 from rag.indexing import reindex
@@ -105,11 +106,13 @@ def test_few_questions_choose_no_weights_and_it_is_said(hybrid: Project, tmp_pat
     assert found.profile.vector_weight == found.default.vector_weight
     assert any("12 answerable questions are too few to choose weights by" in remark for remark in found.remarks)
     assert found.thresholds.by_questions
+    assert profile_name(found).startswith("calibrated on 12 questions")
 
 
 def test_very_few_questions_leave_the_thresholds_to_the_general_ones(hybrid: Project, tmp_path: Path) -> None:
     found = calibrate(project=hybrid, questions=read_questions(question_file(tmp_path, SUBJECTS[:3])))
     assert not found.thresholds.by_questions and found.picture == ""
+    assert profile_name(found).startswith("calibrated on general questions, 3 of its own being too few")
     assert any("the general questions set the thresholds" in remark for remark in found.remarks)
 
 

@@ -369,6 +369,10 @@ def test_chunks_without_a_vector_of_the_model_have_their_reasons(harbour: Projec
     assert "1 of 4 vectors are of ollama/another" in other.message
     assert "It breaks the model." in failed.message and failed.remedy.endswith("--retry-failed")
     assert "1 of 4 chunks have no vector" in missing.message
+    assert missing.remedy == f"manage.py reindex {harbour.slug}"
+    with ProjectLock(harbour.pk) as lock:
+        lock.acquire()
+        assert bad(vectors_check.vectors(subject(harbour)))[-1].remedy == "Wait for the reindex that is in progress."
     reindex(project=harbour, retry_failed=True)
     assert bad(vectors_check.vectors(subject(harbour))) == []
 
