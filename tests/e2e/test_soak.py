@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,12 +114,23 @@ class Crew:
             self._workers.append(self._manage("worker"))
 
     def leave(self) -> None:
-        """End in good order."""
+        """End in good order, once all have begun: one that is still starting ends by the signal, as any program."""
+        deadline = time.monotonic() + 60
+        while not all(heeds_sigterm(worker.pid) for worker in self._workers):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         for worker in self._workers:
             worker.terminate()
         for worker in self._workers:
             out, errors = worker.communicate(timeout=60)
             assert (worker.returncode, out) == (0, ""), errors
+
+
+def heeds_sigterm(pid: int) -> bool:
+    """Whether the process has a handler for it."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 def ask_for(source: Source, *, change: bool) -> None:
